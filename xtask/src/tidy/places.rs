@@ -18,7 +18,13 @@ const MEASURES: &str = "it starts and times real processes; nothing is decided b
 
 const KINDS: &[Kind] = &[
     Kind {
-        calls: &["SystemTime::now", "Instant::now", "Timestamp::now", "Uuid::now_v7"],
+        calls: &[
+            "SystemTime::now",
+            "Instant::now",
+            "Timestamp::now",
+            "Zoned::now",
+            "Uuid::now_v7",
+        ],
         home: "crates/onceward-ledger/src/clock.rs",
         also: &[
             ("crates/onceward-lab/", MEASURES),
