@@ -13,30 +13,12 @@ struct Step {
 /// In the order of their price. All of them run even when an early one fails: one round trip to CI then shows
 /// everything there is to mend.
 const STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        check: fmt,
-    },
-    Step {
-        name: "tidy",
-        check: tidy::run,
-    },
-    Step {
-        name: "deny",
-        check: deny,
-    },
-    Step {
-        name: "clippy",
-        check: clippy,
-    },
-    Step {
-        name: "docs",
-        check: || docs::run(docs::Mode::Check),
-    },
-    Step {
-        name: "test",
-        check: || test::run(test::Extent::Whole),
-    },
+    Step { name: "fmt", check: fmt },
+    Step { name: "tidy", check: tidy::run },
+    Step { name: "deny", check: deny },
+    Step { name: "clippy", check: clippy },
+    Step { name: "docs", check: || docs::run(docs::Mode::Check) },
+    Step { name: "test", check: || test::run(test::Extent::Whole) },
 ];
 
 /// Runs every step.
@@ -64,14 +46,7 @@ fn fmt() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    shell::run(&mut shell::cargo([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    shell::run(&mut shell::cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
 /// Licences and sources come from cargo-deny where it is at hand. It is not installed for this: building it takes

@@ -18,16 +18,8 @@ struct Generated {
 
 /// Every generated document. A new one is a row here and an arm in the package's `examples/print_docs.rs`.
 const GENERATED: &[Generated] = &[
-    Generated {
-        path: "docs/state-machine.md",
-        package: "onceward-core",
-        name: "state-machine.md",
-    },
-    Generated {
-        path: "docs/outcomes.md",
-        package: "onceward-core",
-        name: "outcomes.md",
-    },
+    Generated { path: "docs/state-machine.md", package: "onceward-core", name: "state-machine.md" },
+    Generated { path: "docs/outcomes.md", package: "onceward-core", name: "outcomes.md" },
 ];
 
 /// What is done with a document that differs from what is printed now.
@@ -56,11 +48,7 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
         match mode {
             Mode::Check => stale.push(match present {
                 None => format!("{} is missing", document.path),
-                Some(text) => format!(
-                    "{} differs from line {}",
-                    document.path,
-                    first_difference(&text, &printed)
-                ),
+                Some(text) => format!("{} differs from line {}", document.path, first_difference(&text, &printed)),
             }),
             Mode::Write => {
                 fs::create_dir_all(path.parent().context("a document has a folder")?)?;
@@ -87,11 +75,7 @@ fn print(document: &Generated) -> Result<String> {
         document.name,
     ]))?;
     if printed.trim().is_empty() {
-        bail!(
-            "print_docs of {} printed nothing for {}",
-            document.package,
-            document.name
-        );
+        bail!("print_docs of {} printed nothing for {}", document.package, document.name);
     }
     Ok(printed)
 }

@@ -56,11 +56,7 @@ fn node(name: &str, source: &Path) -> Result<PathBuf> {
     let dir = shell::target_dir().join("node").join(name);
     let manifest = read(&source.join("package.json"))?;
     let lock_path = source.join("package-lock.json");
-    let lock = if lock_path.is_file() {
-        read(&lock_path)?
-    } else {
-        String::new()
-    };
+    let lock = if lock_path.is_file() { read(&lock_path)? } else { String::new() };
     let list = format!("{manifest}{lock}");
     if is_fresh(&dir, &list) {
         return Ok(dir);
@@ -72,12 +68,8 @@ fn node(name: &str, source: &Path) -> Result<PathBuf> {
     if !lock.is_empty() {
         fs::write(dir.join("package-lock.json"), lock)?;
     }
-    shell::run(
-        Command::new("npm")
-            .args([command, "--no-audit", "--no-fund", "--prefix"])
-            .arg(&dir),
-    )
-    .context("the Node clients need npm (Node 20 or later)")?;
+    shell::run(Command::new("npm").args([command, "--no-audit", "--no-fund", "--prefix"]).arg(&dir))
+        .context("the Node clients need npm (Node 20 or later)")?;
     fs::write(dir.join(STAMP), list)?;
     Ok(dir)
 }
@@ -97,9 +89,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
-    let mut paths = fs::read_dir(dir)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>>>()?;
+    let mut paths = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }

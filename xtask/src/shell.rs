@@ -9,9 +9,7 @@ use anyhow::{Context, Result, bail};
 
 /// The workspace's root: the folder above this crate.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace's root")
 }
 
 /// Where cargo builds to. A relative `CARGO_TARGET_DIR` counts from the root, as every cargo here is started there.
@@ -33,10 +31,7 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line_of(command);
     println!("$ {line}");
-    let status = command
-        .current_dir(root())
-        .status()
-        .with_context(|| format!("`{line}` did not start"))?;
+    let status = command.current_dir(root()).status().with_context(|| format!("`{line}` did not start"))?;
     if !status.success() {
         bail!("`{line}` failed ({status})");
     }
@@ -60,33 +55,18 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 
 /// Whether the command can be started and succeeds; nothing is printed.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
-    let status = command
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let status = command.current_dir(root()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
 /// The command as one would type it: the program by its file name.
 fn line_of(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
-    std::iter::once(program)
-        .chain(command.get_args())
-        .map(quoted)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    std::iter::once(program).chain(command.get_args()).map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{word}'")
-    }
+    if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{word}'") }
 }

@@ -28,14 +28,8 @@ struct FeatureRun {
 
 /// The runs beyond the default features. A package that has not got its feature (any more) is skipped with a line.
 const FEATURE_RUNS: &[FeatureRun] = &[
-    FeatureRun {
-        package: "onceward-ledger",
-        feature: "failpoints",
-    },
-    FeatureRun {
-        package: "onceward-sqlite",
-        feature: "failpoints",
-    },
+    FeatureRun { package: "onceward-ledger", feature: "failpoints" },
+    FeatureRun { package: "onceward-sqlite", feature: "failpoints" },
 ];
 
 /// Builds and runs the tests.
@@ -69,9 +63,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 
 /// The `onceward` binary that `cargo build` leaves; tests find it by this path.
 fn binary() -> PathBuf {
-    shell::target_dir()
-        .join("debug")
-        .join(format!("onceward{}", std::env::consts::EXE_SUFFIX))
+    shell::target_dir().join("debug").join(format!("onceward{}", std::env::consts::EXE_SUFFIX))
 }
 
 fn nextest(environment: &[(String, PathBuf)]) -> Command {
@@ -86,9 +78,7 @@ fn nextest(environment: &[(String, PathBuf)]) -> Command {
 fn run_with_feature(feature_run: &FeatureRun, environment: &[(String, PathBuf)]) -> Result<()> {
     let FeatureRun { package, feature } = feature_run;
     let manifest = fs::read_to_string(shell::root().join("crates").join(package).join("Cargo.toml"))?;
-    let declared = manifest
-        .lines()
-        .any(|line| line.split('=').next().is_some_and(|name| name.trim() == *feature));
+    let declared = manifest.lines().any(|line| line.split('=').next().is_some_and(|name| name.trim() == *feature));
     if !declared {
         println!("{package} has no feature {feature}: nothing to run again");
         return Ok(());

@@ -10,10 +10,7 @@ const OPENINGS: &[&str] = &["#[allow(", "#![allow(", "#[expect(", "#![expect("];
 /// Finds each `allow` and `expect` without a reason.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     // The openings above would find themselves.
-    tree.with_extension("rs")
-        .filter(|file| !file.path.starts_with("xtask/src/tidy/"))
-        .flat_map(in_file)
-        .collect()
+    tree.with_extension("rs").filter(|file| !file.path.starts_with("xtask/src/tidy/")).flat_map(in_file).collect()
 }
 
 fn in_file(file: &File) -> Vec<Finding> {

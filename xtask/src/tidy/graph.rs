@@ -8,22 +8,10 @@ use crate::shell;
 
 /// In no crate of ours, under default features.
 const BANNED: &[(&str, &str)] = &[
-    (
-        "aws-lc-rs",
-        "a second TLS provider beside ring; switch off the feature that brings it",
-    ),
-    (
-        "aws-lc-sys",
-        "a second TLS provider beside ring; switch off the feature that brings it",
-    ),
-    (
-        "openssl-sys",
-        "TLS is rustls with ring; switch off the feature that brings it",
-    ),
-    (
-        "native-tls",
-        "TLS is rustls with ring; switch off the feature that brings it",
-    ),
+    ("aws-lc-rs", "a second TLS provider beside ring; switch off the feature that brings it"),
+    ("aws-lc-sys", "a second TLS provider beside ring; switch off the feature that brings it"),
+    ("openssl-sys", "TLS is rustls with ring; switch off the feature that brings it"),
+    ("native-tls", "TLS is rustls with ring; switch off the feature that brings it"),
     ("sqlx", "it cannot share a graph with rusqlite"),
     ("sqlx-core", "it cannot share a graph with rusqlite"),
 ];
@@ -63,11 +51,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
 fn judge(whole: &[&str], core: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, way_out) in BANNED.iter().filter(|(name, _)| whole.contains(name)) {
-        findings.push(Finding::new(
-            LOCK,
-            0,
-            format!("`{name}`: {way_out} (see `cargo tree -i {name}`)"),
-        ));
+        findings.push(Finding::new(LOCK, 0, format!("`{name}`: {way_out} (see `cargo tree -i {name}`)")));
     }
     for name in NOT_IN_CORE.iter().filter(|name| core.contains(name)) {
         let message = format!("`{name}` below {CORE}, whose rules are pure; see `cargo tree -p {CORE} -i {name}`");
@@ -87,10 +71,7 @@ mod tests {
 
     #[test]
     fn a_banned_package_and_a_runtime_below_the_rules_are_found() {
-        assert_eq!(
-            judge(&names("tokio v1.2.3\nring v0.17.0\n"), &names("serde v1.0.0\n")),
-            []
-        );
+        assert_eq!(judge(&names("tokio v1.2.3\nring v0.17.0\n"), &names("serde v1.0.0\n")), []);
         assert_eq!(judge(&names("native-tls v0.2.0 (*)\n"), &[]).len(), 1);
         assert_eq!(judge(&[], &names("onceward-core v0.1.0 (/x)\ntokio v1.2.3\n")).len(), 1);
     }

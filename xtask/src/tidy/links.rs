@@ -20,9 +20,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn problem(tree: &Tree, file: &File, target: &str) -> Option<String> {
-    let is_elsewhere = ["http://", "https://", "mailto:"]
-        .iter()
-        .any(|scheme| target.starts_with(scheme));
+    let is_elsewhere = ["http://", "https://", "mailto:"].iter().any(|scheme| target.starts_with(scheme));
     if is_elsewhere {
         return None;
     }
@@ -133,10 +131,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> usize {
-        let other = (
-            "docs/other.md",
-            "# When it can run, twice\n\n## `code` words\n\n## `code` words\n",
-        );
+        let other = ("docs/other.md", "# When it can run, twice\n\n## `code` words\n\n## `code` words\n");
         check(&Tree::of(&[("docs/design/a.md", text), other, ("Cargo.toml", "")])).len()
     }
 
@@ -157,13 +152,7 @@ mod tests {
 
     #[test]
     fn a_link_that_leads_nowhere_is_found() {
-        for target in [
-            "other.md",
-            "../other.md#when",
-            "#here",
-            "/docs/other.md",
-            "../../../x.md",
-        ] {
+        for target in ["other.md", "../other.md#when", "#here", "/docs/other.md", "../../../x.md"] {
             assert_eq!(found(&format!("See [it]({target}).\n")), 1, "{target}");
         }
         assert_eq!(found("See [it].\n\n[it]: nowhere.md\n"), 1);

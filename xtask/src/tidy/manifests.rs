@@ -25,10 +25,7 @@ fn in_manifest(folder: &str, file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |line, message: String| findings.push(Finding::new(&file.path, line, message));
     let mut section = "";
-    let mut missing: Vec<String> = INHERITED
-        .iter()
-        .map(|field| format!("{field}.workspace = true"))
-        .collect();
+    let mut missing: Vec<String> = INHERITED.iter().map(|field| format!("{field}.workspace = true")).collect();
     let mut inherits_lints = false;
     for (number, line) in file.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -42,10 +39,7 @@ fn in_manifest(folder: &str, file: &File) -> Vec<Finding> {
                 if let Some(name) = line.strip_prefix("name = ").map(|name| name.trim_matches('"'))
                     && name != folder
                 {
-                    find(
-                        number,
-                        format!("package `{name}` in the folder `{folder}`; give both one name"),
-                    );
+                    find(number, format!("package `{name}` in the folder `{folder}`; give both one name"));
                 }
             }
             "lints" => inherits_lints |= line == "workspace = true",
@@ -96,21 +90,12 @@ mod tests {
             let text = GOOD.replace(&format!("\n{field}.workspace = true"), "");
             assert_eq!(found("crates/a/Cargo.toml", &text), 1, "{field}");
         }
-        assert_eq!(
-            found("crates/a/Cargo.toml", &GOOD.replace("[lints]\nworkspace = true\n", "")),
-            1
-        );
+        assert_eq!(found("crates/a/Cargo.toml", &GOOD.replace("[lints]\nworkspace = true\n", "")), 1);
     }
 
     #[test]
     fn a_version_of_its_own_or_another_name_is_found() {
-        assert_eq!(
-            found(
-                "crates/a/Cargo.toml",
-                &GOOD.replace("serde.workspace = true", "serde = \"1\"")
-            ),
-            1
-        );
+        assert_eq!(found("crates/a/Cargo.toml", &GOOD.replace("serde.workspace = true", "serde = \"1\"")), 1);
         assert_eq!(found("crates/b/Cargo.toml", GOOD), 1);
     }
 }

@@ -18,41 +18,17 @@ const MEASURES: &str = "it starts and times real processes; nothing is decided b
 
 const KINDS: &[Kind] = &[
     Kind {
-        calls: &[
-            "SystemTime::now",
-            "Instant::now",
-            "Timestamp::now",
-            "Zoned::now",
-            "Uuid::now_v7",
-        ],
+        calls: &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "Uuid::now_v7"],
         home: "crates/onceward-ledger/src/clock.rs",
-        also: &[
-            ("crates/onceward-lab/", MEASURES),
-            ("crates/onceward-bench/", MEASURES),
-            ("xtask/", MEASURES),
-        ],
+        also: &[("crates/onceward-lab/", MEASURES), ("crates/onceward-bench/", MEASURES), ("xtask/", MEASURES)],
     },
     Kind {
-        calls: &[
-            "reqwest::Client::new",
-            "reqwest::Client::builder",
-            "ClientBuilder::new",
-            "reqwest::get",
-        ],
+        calls: &["reqwest::Client::new", "reqwest::Client::builder", "ClientBuilder::new", "reqwest::get"],
         home: "crates/onceward-destinations/src/client.rs",
         also: &[
-            (
-                "crates/onceward-lab/",
-                "it plays the agent, which is no part of the product",
-            ),
-            (
-                "crates/onceward-bench/",
-                "it plays the agent, which is no part of the product",
-            ),
-            (
-                "crates/onceward-cli/src/client.rs",
-                "it talks to our own gateway, which answers without redirects",
-            ),
+            ("crates/onceward-lab/", "it plays the agent, which is no part of the product"),
+            ("crates/onceward-bench/", "it plays the agent, which is no part of the product"),
+            ("crates/onceward-cli/src/client.rs", "it talks to our own gateway, which answers without redirects"),
         ],
     },
 ];
@@ -64,10 +40,7 @@ const SWITCH: &str = "clippy::disallowed_methods";
 /// play the caller.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     // The tables above would find themselves.
-    tree.with_extension("rs")
-        .filter(|file| !file.path.starts_with("xtask/src/tidy/"))
-        .flat_map(in_file)
-        .collect()
+    tree.with_extension("rs").filter(|file| !file.path.starts_with("xtask/src/tidy/")).flat_map(in_file).collect()
 }
 
 fn in_file(file: &File) -> Vec<Finding> {
@@ -95,10 +68,7 @@ fn in_file(file: &File) -> Vec<Finding> {
 
 fn is_place(kind: &Kind, path: &str) -> bool {
     path == kind.home
-        || kind
-            .also
-            .iter()
-            .any(|(place, _)| path == *place || place.ends_with('/') && path.starts_with(place))
+        || kind.also.iter().any(|(place, _)| path == *place || place.ends_with('/') && path.starts_with(place))
 }
 
 #[cfg(test)]
@@ -111,25 +81,10 @@ mod tests {
 
     #[test]
     fn a_clock_reading_or_a_client_outside_its_place_is_found() {
-        assert_eq!(
-            found("crates/onceward-gateway/src/auth.rs", "let now = SystemTime::now();\n"),
-            1
-        );
-        assert_eq!(
-            found(
-                "crates/onceward-gateway/src/auth.rs",
-                "let c = reqwest::Client::new();\n"
-            ),
-            1
-        );
+        assert_eq!(found("crates/onceward-gateway/src/auth.rs", "let now = SystemTime::now();\n"), 1);
+        assert_eq!(found("crates/onceward-gateway/src/auth.rs", "let c = reqwest::Client::new();\n"), 1);
         // Having one privilege is not having the other.
-        assert_eq!(
-            found(
-                "crates/onceward-destinations/src/client.rs",
-                "let now = Instant::now();\n"
-            ),
-            1
-        );
+        assert_eq!(found("crates/onceward-destinations/src/client.rs", "let now = Instant::now();\n"), 1);
     }
 
     #[test]
@@ -140,27 +95,9 @@ mod tests {
 
     #[test]
     fn the_home_the_lab_and_tests_are_not_found() {
-        assert_eq!(
-            found("crates/onceward-ledger/src/clock.rs", "let now = SystemTime::now();\n"),
-            0
-        );
-        assert_eq!(
-            found("crates/onceward-lab/src/run.rs", "let now = Instant::now();\n"),
-            0
-        );
-        assert_eq!(
-            found(
-                "crates/onceward-gateway/tests/it/main.rs",
-                "let now = Instant::now();\n"
-            ),
-            0
-        );
-        assert_eq!(
-            found(
-                "crates/a/src/b.rs",
-                "#[cfg(test)]\nmod tests {\n    use X; Instant::now();\n}\n"
-            ),
-            0
-        );
+        assert_eq!(found("crates/onceward-ledger/src/clock.rs", "let now = SystemTime::now();\n"), 0);
+        assert_eq!(found("crates/onceward-lab/src/run.rs", "let now = Instant::now();\n"), 0);
+        assert_eq!(found("crates/onceward-gateway/tests/it/main.rs", "let now = Instant::now();\n"), 0);
+        assert_eq!(found("crates/a/src/b.rs", "#[cfg(test)]\nmod tests {\n    use X; Instant::now();\n}\n"), 0);
     }
 }

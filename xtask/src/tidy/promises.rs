@@ -7,6 +7,8 @@ use super::tree::{File, Tree};
 
 const GUARANTEES: &str = "docs/guarantees.md";
 const CODES: &str = "crates/onceward-core/src/code.rs";
+/// Outcomes are explained in a generated table; one that needs more words may have a page as well.
+const OUTCOMES: &str = "crates/onceward-core/src/outcome.rs";
 const PAGES: &str = "docs/errors/";
 
 /// Files of that folder that are not the page of one code.
@@ -16,11 +18,7 @@ const NOT_PAGES: &[&str] = &["README", "index"];
 /// backticks, and that each of them exists and is run as a test.
 pub(super) fn tests_exist(tree: &Tree) -> Vec<Finding> {
     let Some(file) = tree.file(GUARANTEES) else {
-        return vec![Finding::new(
-            GUARANTEES,
-            0,
-            "missing: each promise stands there beside the test that holds it",
-        )];
+        return vec![Finding::new(GUARANTEES, 0, "missing: each promise stands there beside the test that holds it")];
     };
     let known = test_functions(tree);
     let mut findings = Vec::new();
@@ -34,20 +32,14 @@ pub(super) fn tests_exist(tree: &Tree) -> Vec<Finding> {
         if cells.is_empty() {
             column = None;
         } else if is_header {
-            column = cells
-                .iter()
-                .position(|cell| ["test", "tests"].contains(&cell.to_lowercase().as_str()));
+            column = cells.iter().position(|cell| ["test", "tests"].contains(&cell.to_lowercase().as_str()));
         } else if let Some(column) = column
             && !is_rule(&cells)
         {
             rows += 1;
             let named = cells.get(column).map(|cell| backticked(cell)).unwrap_or_default();
             if named.is_empty() {
-                findings.push(Finding::new(
-                    GUARANTEES,
-                    number,
-                    "a promise without a test; name one in backticks",
-                ));
+                findings.push(Finding::new(GUARANTEES, number, "a promise without a test; name one in backticks"));
             }
             for name in named {
                 let function = name.rsplit("::").next().unwrap_or(name).trim_end_matches("()");
@@ -73,11 +65,7 @@ pub(super) fn codes_have_pages(tree: &Tree) -> Vec<Finding> {
     let codes = codes(file);
     let mut findings = Vec::new();
     if codes.is_empty() {
-        findings.push(Finding::new(
-            CODES,
-            0,
-            "no code found: each stands there as a \"snake_case\" string",
-        ));
+        findings.push(Finding::new(CODES, 0, "no code found: each stands there as a \"snake_case\" string"));
     }
     for (code, line) in &codes {
         let page = format!("{PAGES}{code}.md");
@@ -86,12 +74,14 @@ pub(super) fn codes_have_pages(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(CODES, *line, message));
         }
     }
+    let outcomes = tree.file(OUTCOMES).map(self::codes).unwrap_or_default();
     for path in tree.paths_below(PAGES) {
         let Some(name) = path.strip_prefix(PAGES).and_then(|path| path.strip_suffix(".md")) else {
             continue;
         };
-        if !NOT_PAGES.contains(&name) && !codes.iter().any(|(code, _)| code == name) {
-            let message = format!("no code `{name}` in {CODES}; codes are append-only, so correct the name");
+        let is_known = codes.iter().chain(&outcomes).any(|(code, _)| code == name);
+        if !NOT_PAGES.contains(&name) && !is_known {
+            let message = format!("no code `{name}` in {CODES}, no outcome of that name; codes are never removed");
             findings.push(Finding::new(path, 0, message));
         }
     }
@@ -109,9 +99,7 @@ fn codes(file: &File) -> Vec<(String, usize)> {
         }
         for text in line.split('"').skip(1).step_by(2) {
             let is_code = text.starts_with(|c: char| c.is_ascii_lowercase())
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             if is_code && !codes.iter().any(|(code, _)| code == text) {
                 codes.push((text.to_owned(), number));
             }
@@ -147,11 +135,7 @@ fn test_functions(tree: &Tree) -> BTreeSet<&str> {
 
 /// `#[test]`, `#[tokio::test]`, `#[tokio::test(flavor = "…")]`; not `#[cfg(test)]`.
 fn is_test_attribute(attribute: &str) -> bool {
-    let path = attribute
-        .trim_start_matches("#[")
-        .split(['(', ']', ' '])
-        .next()
-        .unwrap_or_default();
+    let path = attribute.trim_start_matches("#[").split(['(', ']', ' ']).next().unwrap_or_default();
     path.rsplit("::").next() == Some("test")
 }
 
@@ -171,17 +155,11 @@ fn cells(line: &str) -> Vec<&str> {
 
 /// The line between a table's header and its rows.
 fn is_rule(cells: &[&str]) -> bool {
-    cells
-        .iter()
-        .all(|cell| !cell.is_empty() && cell.chars().all(|c| c == '-' || c == ':'))
+    cells.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| c == '-' || c == ':'))
 }
 
 fn backticked(cell: &str) -> Vec<&str> {
-    cell.split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|text| !text.is_empty())
-        .collect()
+    cell.split('`').skip(1).step_by(2).filter(|text| !text.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -200,24 +178,14 @@ mod tests {
 
     #[test]
     fn a_promise_that_names_an_existing_test_is_not_found() {
-        assert_eq!(
-            tests_found("| Promise | Test |\n|---|---|\n| One | `a::it::one_effect` |\n"),
-            [0_usize; 0]
-        );
+        assert_eq!(tests_found("| Promise | Test |\n|---|---|\n| One | `a::it::one_effect` |\n"), [0_usize; 0]);
     }
 
     #[test]
     fn a_promise_without_a_test_or_with_one_that_does_not_exist_is_found() {
         assert_eq!(tests_found("| Promise | Test |\n|---|---|\n| One | later |\n"), [3]);
-        assert_eq!(
-            tests_found("| Promise | Test |\n|---|---|\n| One | `two_effects` |\n"),
-            [3]
-        );
-        assert_eq!(
-            tests_found("| Promise | Test |\n|---|---|\n| One | `helper` |\n"),
-            [3],
-            "not run as a test"
-        );
+        assert_eq!(tests_found("| Promise | Test |\n|---|---|\n| One | `two_effects` |\n"), [3]);
+        assert_eq!(tests_found("| Promise | Test |\n|---|---|\n| One | `helper` |\n"), [3], "not run as a test");
         assert_eq!(tests_found("Only words.\n"), [0]);
         assert_eq!(tests_exist(&Tree::of(&[TESTS])).len(), 1);
     }
@@ -231,26 +199,15 @@ mod tests {
 
     #[test]
     fn a_code_without_a_page_and_a_page_without_a_code_are_found() {
-        let code = (
-            CODES,
-            "// \"not_this\"\nSelf::Conflict => \"conflict\",\nSelf::InProgress => \"in_progress\",\n",
-        );
-        let both = [
-            code,
-            ("docs/errors/conflict.md", ""),
-            ("docs/errors/in_progress.md", ""),
-        ];
+        let code = (CODES, "// \"not_this\"\nSelf::Conflict => \"conflict\",\nSelf::InProgress => \"in_progress\",\n");
+        let both = [code, ("docs/errors/conflict.md", ""), ("docs/errors/in_progress.md", "")];
         assert_eq!(codes_have_pages(&Tree::of(&both)), []);
         let found = codes_have_pages(&Tree::of(&[code, ("docs/errors/conflict.md", "")]));
         assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [3]);
-        let extra = [
-            both[0],
-            both[1],
-            both[2],
-            ("docs/errors/gone.md", ""),
-            ("docs/errors/README.md", ""),
-        ];
+        let extra = [both[0], both[1], both[2], ("docs/errors/gone.md", ""), ("docs/errors/README.md", "")];
         assert_eq!(codes_have_pages(&Tree::of(&extra)).len(), 1);
+        let outcome = (OUTCOMES, "Self::Gone => \"gone\",\n");
+        assert_eq!(codes_have_pages(&Tree::of(&[&extra[..], &[outcome]].concat())), []);
         assert_eq!(codes_have_pages(&Tree::of(&[])).len(), 1);
     }
 }

@@ -21,15 +21,9 @@ const SLEEP_MARK: &str = "// sleeps:";
 /// Never committed, with the way out.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("todo!", "write it, or leave the function out until it is written"),
-    (
-        "unimplemented!",
-        "write it, or leave the function out until it is written",
-    ),
+    ("unimplemented!", "write it, or leave the function out until it is written"),
     ("dbg!", "remove it, or use tracing"),
-    (
-        "#[ignore",
-        "a test that is not run does not count: make it fit, or move it to the bench",
-    ),
+    ("#[ignore", "a test that is not run does not count: make it fit, or move it to the bench"),
 ];
 
 /// Checks every text file.
@@ -57,11 +51,7 @@ fn whitespace(file: &File) -> Vec<Finding> {
             findings.push(Finding::new(&file.path, number, "trailing whitespace; remove it"));
         }
         if line.contains('\t') && file.has_extension("rs") {
-            findings.push(Finding::new(
-                &file.path,
-                number,
-                "a tab; indent with spaces, write \\t in a string",
-            ));
+            findings.push(Finding::new(&file.path, number, "a tab; indent with spaces, write \\t in a string"));
         }
     }
     if !file.text.is_empty() && !file.text.ends_with('\n') {
@@ -75,11 +65,7 @@ fn width(file: &File) -> Vec<Finding> {
     file.lines()
         .filter(|(_, line)| too_wide(line))
         .map(|(number, _)| {
-            Finding::new(
-                &file.path,
-                number,
-                format!("wider than {LINE_WIDTH_MAX} characters; break the line"),
-            )
+            Finding::new(&file.path, number, format!("wider than {LINE_WIDTH_MAX} characters; break the line"))
         })
         .collect()
 }
@@ -97,9 +83,7 @@ fn length(tree: &Tree) -> Vec<Finding> {
         }
     }
     for (path, _) in LONG_FILES {
-        let needed = tree
-            .file(path)
-            .is_some_and(|file| file.text.lines().count() > FILE_LINES_MAX);
+        let needed = tree.file(path).is_some_and(|file| file.text.lines().count() > FILE_LINES_MAX);
         if !needed {
             findings.push(Finding::new(path, 0, "no longer long; remove its row from LONG_FILES"));
         }
@@ -133,9 +117,7 @@ fn sleeps(file: &File) -> Vec<Finding> {
         let above = &lines[index.saturating_sub(POLL_LINES)..=index];
         let polls = above.iter().any(|line| line.contains("loop") || line.contains("while"))
             && above.iter().any(|line| line.to_lowercase().contains("deadline"));
-        let explained = lines[index.saturating_sub(3)..=index]
-            .iter()
-            .any(|line| line.contains(SLEEP_MARK));
+        let explained = lines[index.saturating_sub(3)..=index].iter().any(|line| line.contains(SLEEP_MARK));
         if !polls && !explained {
             let message = format!(
                 "a sleep in a test; loop over the condition until a `deadline`, or say why time itself is what is \
@@ -193,25 +175,10 @@ mod tests {
         let tests = "crates/a/tests/it/main.rs";
         assert_eq!(found(tests, "std::thread::sleep(second);\n"), 1);
         assert_eq!(found(tests, "sleep(second).await;\n"), 1);
-        assert_eq!(
-            found(
-                "crates/a/src/b.rs",
-                "#[cfg(test)]\nmod tests {\n    thread::sleep(second);\n}\n"
-            ),
-            1
-        );
+        assert_eq!(found("crates/a/src/b.rs", "#[cfg(test)]\nmod tests {\n    thread::sleep(second);\n}\n"), 1);
         assert_eq!(found("crates/a/src/b.rs", "thread::sleep(second);\n"), 0);
-        assert_eq!(
-            found(tests, "while now() < deadline {\n    thread::sleep(tick);\n}\n"),
-            0
-        );
-        assert_eq!(
-            found(
-                tests,
-                "// sleeps: the horizon is what is tested\nthread::sleep(second);\n"
-            ),
-            0
-        );
+        assert_eq!(found(tests, "while now() < deadline {\n    thread::sleep(tick);\n}\n"), 0);
+        assert_eq!(found(tests, "// sleeps: the horizon is what is tested\nthread::sleep(second);\n"), 0);
         assert_eq!(found(tests, "runtime.sleep(second);\n"), 0);
     }
 }

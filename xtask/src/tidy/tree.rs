@@ -58,23 +58,15 @@ impl Tree {
     /// # Errors
     /// A folder or text file that cannot be read, or text that is not UTF-8.
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let mut tree = Self {
-            files: Vec::new(),
-            paths: BTreeSet::new(),
-        };
+        let mut tree = Self { files: Vec::new(), paths: BTreeSet::new() };
         tree.descend(root, "")?;
         Ok(tree)
     }
 
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let files: Vec<File> = files
-            .iter()
-            .map(|(path, text)| File {
-                path: (*path).into(),
-                text: (*text).into(),
-            })
-            .collect();
+        let files: Vec<File> =
+            files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() }).collect();
         let mut paths = BTreeSet::new();
         for file in &files {
             let mut path = file.path.as_str();
@@ -105,16 +97,12 @@ impl Tree {
     }
 
     pub(super) fn paths_below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
-        self.paths
-            .iter()
-            .map(String::as_str)
-            .filter(move |path| path.starts_with(folder))
+        self.paths.iter().map(String::as_str).filter(move |path| path.starts_with(folder))
     }
 
     fn descend(&mut self, dir: &Path, prefix: &str) -> Result<()> {
-        let mut entries = fs::read_dir(dir)?
-            .collect::<Result<Vec<_>, _>>()
-            .with_context(|| format!("cannot list {prefix}"))?;
+        let mut entries =
+            fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>().with_context(|| format!("cannot list {prefix}"))?;
         entries.sort_by_key(|entry| entry.file_name());
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -127,9 +115,7 @@ impl Tree {
                 continue;
             }
             self.paths.insert(path.clone());
-            let is_text = name
-                .rsplit_once('.')
-                .is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+            let is_text = name.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
             if is_text {
                 let text = fs::read_to_string(entry.path()).with_context(|| format!("cannot read {path}"))?;
                 self.files.push(File { path, text });

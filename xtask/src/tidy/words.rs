@@ -18,61 +18,17 @@ const BANNED: &[Banned] = &[
         say: "say `recognise a repetition`, or name the rule: replay, conflict, unknown",
         only_in: &[],
     },
-    Banned {
-        phrase: "de-dup",
-        say: "say `recognise a repetition`",
-        only_in: &[],
-    },
-    Banned {
-        phrase: "exactly once",
-        say: EXACTLY_ONCE,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "exactly-once",
-        say: EXACTLY_ONCE,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "exactly_once",
-        say: EXACTLY_ONCE,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "request id",
-        say: "an operation has an `operation id`",
-        only_in: &["md", "sql", "html"],
-    },
-    Banned {
-        phrase: "ledger cache",
-        say: LEDGER,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "receipt cache",
-        say: LEDGER,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "cached receipt",
-        say: LEDGER,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "cached operation",
-        say: LEDGER,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "cached answer",
-        say: LEDGER,
-        only_in: &[],
-    },
-    Banned {
-        phrase: "cached response",
-        say: LEDGER,
-        only_in: &[],
-    },
+    Banned { phrase: "de-dup", say: "say `recognise a repetition`", only_in: &[] },
+    Banned { phrase: "exactly once", say: EXACTLY_ONCE, only_in: &[] },
+    Banned { phrase: "exactly-once", say: EXACTLY_ONCE, only_in: &[] },
+    Banned { phrase: "exactly_once", say: EXACTLY_ONCE, only_in: &[] },
+    Banned { phrase: "request id", say: "an operation has an `operation id`", only_in: &["md", "sql", "html"] },
+    Banned { phrase: "ledger cache", say: LEDGER, only_in: &[] },
+    Banned { phrase: "receipt cache", say: LEDGER, only_in: &[] },
+    Banned { phrase: "cached receipt", say: LEDGER, only_in: &[] },
+    Banned { phrase: "cached operation", say: LEDGER, only_in: &[] },
+    Banned { phrase: "cached answer", say: LEDGER, only_in: &[] },
+    Banned { phrase: "cached response", say: LEDGER, only_in: &[] },
 ];
 
 const EXACTLY_ONCE: &str = "it is not promised: say `one effect`, `at most one dispatch`, or of a plain count `once`; a \
@@ -89,11 +45,8 @@ struct Allowed {
     reason: &'static str,
 }
 
-const ALLOWED: &[Allowed] = &[Allowed {
-    path: "docs/glossary.md",
-    around: "",
-    reason: "the page that says which words are not used",
-}];
+const ALLOWED: &[Allowed] =
+    &[Allowed { path: "docs/glossary.md", around: "", reason: "the page that says which words are not used" }];
 
 /// How much text around a phrase counts as its sentence, in bytes to each side.
 const AROUND_BYTES: usize = 200;
@@ -107,11 +60,7 @@ fn check_with(tree: &Tree, allowed: &[Allowed]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut needed = vec![false; allowed.len()];
     // The tables above would find themselves.
-    for file in tree
-        .files()
-        .iter()
-        .filter(|file| !file.path.starts_with("xtask/src/tidy/"))
-    {
+    for file in tree.files().iter().filter(|file| !file.path.starts_with("xtask/src/tidy/")) {
         let flat = Flat::of(file);
         for banned in BANNED {
             if !banned.only_in.is_empty() && !banned.only_in.iter().any(|extension| file.has_extension(extension)) {
@@ -119,9 +68,7 @@ fn check_with(tree: &Tree, allowed: &[Allowed]) -> Vec<Finding> {
             }
             for at in flat.occurrences(banned.phrase) {
                 let sentence = flat.around(at);
-                let exception = allowed
-                    .iter()
-                    .position(|row| row.path == file.path && sentence.contains(row.around));
+                let exception = allowed.iter().position(|row| row.path == file.path && sentence.contains(row.around));
                 match exception {
                     Some(row) => needed[row] = true,
                     None => {
@@ -133,10 +80,7 @@ fn check_with(tree: &Tree, allowed: &[Allowed]) -> Vec<Finding> {
         }
     }
     for (row, _) in allowed.iter().zip(needed).filter(|(_, needed)| !needed) {
-        let message = format!(
-            "nothing needs the exception `{}` any more; remove it from ALLOWED",
-            row.around
-        );
+        let message = format!("nothing needs the exception `{}` any more; remove it from ALLOWED", row.around);
         findings.push(Finding::new(row.path, 0, message));
     }
     findings
@@ -166,17 +110,11 @@ impl Flat {
 
     /// Where the phrase stands, except as the name of a method of the standard library (`list.dedup()`).
     fn occurrences<'a>(&'a self, phrase: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.text
-            .match_indices(phrase)
-            .map(|(at, _)| at)
-            .filter(|at| !self.text[..*at].ends_with('.'))
+        self.text.match_indices(phrase).map(|(at, _)| at).filter(|at| !self.text[..*at].ends_with('.'))
     }
 
     fn around(&self, at: usize) -> &str {
-        let begin = (0..=at.saturating_sub(AROUND_BYTES))
-            .rev()
-            .find(|i| self.text.is_char_boundary(*i))
-            .unwrap_or(0);
+        let begin = (0..=at.saturating_sub(AROUND_BYTES)).rev().find(|i| self.text.is_char_boundary(*i)).unwrap_or(0);
         let end = (self.text.len().min(at + AROUND_BYTES)..=self.text.len()).find(|i| self.text.is_char_boundary(*i));
         &self.text[begin..end.unwrap_or(self.text.len())]
     }
@@ -191,10 +129,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check_with(&Tree::of(&[(path, text)]), &[])
-            .iter()
-            .map(|finding| finding.line)
-            .collect()
+        check_with(&Tree::of(&[(path, text)]), &[]).iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -207,27 +142,17 @@ mod tests {
 
     #[test]
     fn a_method_of_the_standard_library_and_a_protocol_field_are_not_found() {
-        assert_eq!(
-            lines("a.rs", "list.dedup();\n// the JSON-RPC request id\n"),
-            [0_usize; 0]
-        );
+        assert_eq!(lines("a.rs", "list.dedup();\n// the JSON-RPC request id\n"), [0_usize; 0]);
     }
 
     #[test]
     fn an_exception_covers_its_sentence_only_and_must_be_needed() {
-        let row = |around| Allowed {
-            path: "a.md",
-            around,
-            reason: "denied",
-        };
+        let row = |around| Allowed { path: "a.md", around, reason: "denied" };
         let far = "x ".repeat(AROUND_BYTES);
         let text = format!("We do not promise exactly once. {far}\n{far}\nYet it runs exactly once.\n");
         let findings = check_with(&Tree::of(&[("a.md", &text)]), &[row("do not promise exactly once")]);
         assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [3]);
-        let stale = check_with(
-            &Tree::of(&[("a.md", "Plain.\n")]),
-            &[row("do not promise exactly once")],
-        );
+        let stale = check_with(&Tree::of(&[("a.md", "Plain.\n")]), &[row("do not promise exactly once")]);
         assert_eq!(stale.len(), 1);
     }
 }
