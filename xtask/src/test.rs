@@ -20,6 +20,9 @@ pub(crate) enum Extent {
 /// Tests that start real processes lie in a module of this name; `.config/nextest.toml` bounds how many run at once.
 const PROCESS_TESTS: &str = "test(/(^|::)process::/)";
 
+/// The test runner that is built where none is installed; any version that is there already will do.
+const NEXTEST_VERSION: &str = "0.9.143";
+
 /// A second run of one package's tests, under a feature that changes what is compiled into it.
 struct FeatureRun {
     package: &'static str,
@@ -92,5 +95,5 @@ fn install_nextest() -> Result<()> {
     }
     println!("cargo-nextest is not installed; building it (once per machine, some minutes)");
     // Unoptimised: it builds in half the time, and a test run does not notice.
-    shell::run(&mut shell::cargo(["install", "cargo-nextest", "--locked", "--debug"]))
+    shell::run(&mut shell::cargo(["install", "cargo-nextest", "--version", NEXTEST_VERSION, "--locked", "--debug"]))
 }

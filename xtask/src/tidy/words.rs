@@ -114,9 +114,9 @@ impl Flat {
     }
 
     fn around(&self, at: usize) -> &str {
-        let begin = (0..=at.saturating_sub(AROUND_BYTES)).rev().find(|i| self.text.is_char_boundary(*i)).unwrap_or(0);
-        let end = (self.text.len().min(at + AROUND_BYTES)..=self.text.len()).find(|i| self.text.is_char_boundary(*i));
-        &self.text[begin..end.unwrap_or(self.text.len())]
+        let begin = self.text.floor_char_boundary(at.saturating_sub(AROUND_BYTES));
+        let end = self.text.ceil_char_boundary(at + AROUND_BYTES);
+        &self.text[begin..end]
     }
 
     fn line(&self, at: usize) -> usize {
