@@ -1,0 +1,3 @@
+//! The lab against real sockets and real processes.
+
+mod sandbox;
