@@ -1,0 +1,1 @@
+//! The table, row by row and kind by kind.

@@ -1,0 +1,116 @@
+//! When an unknown operation is looked at again, and by whom it settles. A message never promises a check that this does
+//! not schedule.
+
+use serde::{Deserialize, Serialize};
+
+use super::absence::pause;
+use super::redrive::{NoRedrive, RedriveCase, may_redrive};
+use crate::contract::{Contract, LookupKind, LookupRequest};
+use crate::event::Cause;
+use crate::limits::LOOKUP_SPAN_MAX;
+use crate::time::Timestamp;
+
+/// Who settles an unknown operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettlesBy {
+    /// A check that is scheduled.
+    Automatic,
+    /// A person; nothing is scheduled.
+    Person,
+}
+
+/// The next thing that is done about an unknown operation without a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextCheck {
+    /// The same key is sent again, not before then.
+    Redrive {
+        /// When.
+        at: Timestamp,
+    },
+    /// The destination is asked, not before then.
+    Lookup {
+        /// When.
+        at: Timestamp,
+    },
+    /// Nothing: a person settles it.
+    Person,
+}
+
+impl NextCheck {
+    /// When, unless a person settles it.
+    #[must_use]
+    pub const fn at(self) -> Option<Timestamp> {
+        match self {
+            Self::Redrive { at } | Self::Lookup { at } => Some(at),
+            Self::Person => None,
+        }
+    }
+
+    /// Who settles it.
+    #[must_use]
+    pub const fn settles_by(self) -> SettlesBy {
+        match self {
+            Self::Redrive { .. } | Self::Lookup { .. } => SettlesBy::Automatic,
+            Self::Person => SettlesBy::Person,
+        }
+    }
+}
+
+/// What comes next: the same key if that is permitted or soon will be, else a question, else a person.
+///
+/// Questions grow rarer with the age of the latest attempt and end after [`LOOKUP_SPAN_MAX`]: an effect that has not shown
+/// itself by then will be found by a person or not at all.
+#[must_use]
+pub fn next_check(case: &RedriveCase<'_>) -> NextCheck {
+    let contract = case.pinned.narrower(case.current);
+    let lookup = lookup_at(&contract, case);
+    match may_redrive(case) {
+        Ok(_) => NextCheck::Redrive { at: case.now },
+        // Asking needs no permission, so it goes first where the other must wait for the same or longer.
+        Err(NoRedrive::InFlight { until }) => match lookup {
+            Some(at) if at <= until => NextCheck::Lookup { at },
+            Some(_) | None => NextCheck::Redrive { at: until },
+        },
+        Err(
+            NoRedrive::NothingUncertain
+            | NoRedrive::KeyNotPlaced
+            | NoRedrive::NotRecognised
+            | NoRedrive::OnlySuccessesStored
+            | NoRedrive::HorizonUnsaid
+            | NoRedrive::HorizonPassed { .. }
+            | NoRedrive::ClockWentBack { .. }
+            | NoRedrive::InFlightUnsaid
+            | NoRedrive::OtherScope
+            | NoRedrive::ScopeUnprovable
+            | NoRedrive::GenerationsMixed
+            | NoRedrive::Hearsay
+            | NoRedrive::KeyMismatch
+            | NoRedrive::Accepted,
+        ) => lookup.map_or(NextCheck::Person, |at| NextCheck::Lookup { at }),
+    }
+}
+
+/// When a lookup can next show something.
+fn lookup_at(contract: &Contract, case: &RedriveCase<'_>) -> Option<Timestamp> {
+    let lookup = contract.lookup.as_ref()?;
+    let latest = case.uncertain.iter().max_by_key(|attempt| attempt.attempt)?;
+    if lookup.request == LookupRequest::Nothing {
+        return None;
+    }
+    let handle = matches!(&latest.cause, Cause::Accepted { handle: Some(_) });
+    let answers = lookup.kind.finds_a_lost_effect() || (lookup.kind == LookupKind::AsyncHandle && handle);
+    if !answers || latest.cause == Cause::KeyMismatch {
+        return None;
+    }
+    let sent = latest.ended_at.unwrap_or(latest.claimed_at);
+    let age = case.now.since(sent);
+    if age >= LOOKUP_SPAN_MAX {
+        return None;
+    }
+    let first = sent.plus(pause(lookup));
+    if case.now < first {
+        return Some(first);
+    }
+    Some(case.now.plus((age / 2).max(pause(lookup))))
+}
