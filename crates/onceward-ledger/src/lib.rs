@@ -1,1 +1,30 @@
-//! onceward-ledger
+//! The engine of Onceward: claims, execution, settlement, recovery. The only maker of claims.
+//!
+//! It decides nothing about duplicates itself: [`onceward_core::decide`] and [`onceward_core::step`] do, inside the
+//! transaction of the [`store`].
+
+pub mod application;
+pub mod authorize;
+pub mod call;
+mod claim;
+pub mod clock;
+pub mod credential;
+pub mod destination;
+mod drive;
+mod execute;
+pub mod error;
+pub mod ledger;
+pub mod limits;
+pub mod operations;
+mod pins;
+pub mod recover;
+mod running;
+pub mod runtime;
+mod settle;
+pub mod store;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+pub mod transact;
+
+pub use error::LedgerError;
+pub use ledger::{Intervals, Ledger, Settings};

@@ -6,7 +6,7 @@ use super::finished_at;
 use crate::contract::{Contract, Kind, Recognised};
 use crate::event::Cause;
 use crate::key::{AttemptNumber, Generation};
-use crate::state::{Disproved, Uncertain};
+use crate::state::{Disproved, Finding, Uncertain};
 use crate::time::Timestamp;
 
 /// Whether a repetition reaches the place where the first attempt went: the same account, mode, region, and whatever else
@@ -218,8 +218,9 @@ fn within_horizon(
     case: &RedriveCase<'_>,
     generation: Generation,
 ) -> Result<Timestamp, NoRedrive> {
-    let earlier = case.disproved.iter().filter(|attempt| attempt.generation == generation);
-    let claims = case.uncertain.iter().map(|attempt| attempt.claimed_at).chain(earlier.map(|attempt| attempt.claimed_at));
+    let earlier = case.disproved.iter().filter(|attempt| attempt.generation == generation && left(attempt.finding));
+    let claims =
+        case.uncertain.iter().map(|attempt| attempt.claimed_at).chain(earlier.map(|attempt| attempt.claimed_at));
     let first_claimed_at = claims.min().ok_or(NoRedrive::NothingUncertain)?;
     if case.now < first_claimed_at {
         return Err(NoRedrive::ClockWentBack { first_claimed_at });
@@ -235,6 +236,14 @@ fn within_horizon(
             let end = first_claimed_at.plus(time);
             if case.now < end { Ok(end) } else { Err(NoRedrive::HorizonPassed { since: end }) }
         }
+    }
+}
+
+/// Whether a disproved attempt may have shown the destination its key.
+const fn left(finding: Finding) -> bool {
+    match finding {
+        Finding::NotSent(_) => false,
+        Finding::NoEffect(_) | Finding::Refused => true,
     }
 }
 

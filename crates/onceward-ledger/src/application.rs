@@ -1,0 +1,374 @@
+//! Claims of applications that run their own functions: claim → dispatching → run → settle, with the same rules.
+//!
+//! An application's claim has an owner of its own and a time by which it must be settled. Its secret is derived and not
+//! stored: whoever holds it may settle this attempt, and nobody else (R19).
+
+use std::time::Duration;
+
+use onceward_core::canonical::Canonical;
+use onceward_core::decide::{Decision, Request, decide};
+use onceward_core::event::{
+    About, Basis, Cause, Claim, DispatchMark, Event, NotSent, Observation, Source, Verdict,
+};
+use onceward_core::hex;
+use onceward_core::key::{AttemptNumber, EffectId, OperationId, OperationKey, OutboundKey, OwnerId};
+use onceward_core::operation::{Dispatcher, Operation};
+use onceward_core::outcome::{Envelope, Role, possible_duplicate, report};
+use onceward_core::receipt::{Answer, Receipt, Rejection};
+use onceward_core::state::State;
+use onceward_core::step::Refusal;
+use onceward_core::time::Timestamp;
+use subtle::ConstantTimeEq;
+
+use crate::authorize::{Authorized, Execute};
+use crate::call::Call;
+use crate::error::LedgerError;
+use crate::execute::{told, visibility};
+use crate::ledger::{Inner, Ledger};
+use crate::limits;
+use crate::settle::Recorded;
+use crate::store::{Applied, Command, Opening, Priority, Step};
+
+/// What an application that asks for a claim gets.
+#[derive(Debug)]
+pub enum ClaimAnswer {
+    /// It holds the attempt. It must see [`Ledger::begin_claim`] answered before it runs anything.
+    Granted(Box<Granted>),
+    /// There is nothing to run: the envelope says why, with the receipt where there is one.
+    Answered(Box<Envelope>),
+}
+
+/// A granted claim.
+#[derive(Debug)]
+pub struct Granted {
+    /// The operation.
+    pub operation: Operation,
+    /// Which attempt.
+    pub attempt: AttemptNumber,
+    /// The one-time secret that marks, extends and settles it. Shown once, derived and not stored.
+    pub secret: ClaimSecret,
+    /// The idempotency key for whatever the function calls.
+    pub outbound_key: Option<OutboundKey>,
+    /// Nothing may begin after this.
+    pub send_before: Timestamp,
+    /// When it must be settled, or extended.
+    pub settle_by: Timestamp,
+}
+
+/// The secret of one claim: its owner's name and a keyed hash.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClaimSecret(String);
+
+impl ClaimSecret {
+    /// From the text that a caller sends back.
+    #[must_use]
+    pub const fn from_text(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text, to be given to the claim's holder and to nobody else.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ClaimSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClaimSecret(…)")
+    }
+}
+
+/// What an application reports of its attempt.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// It was done.
+    Done {
+        /// The destination's name of the effect.
+        effect_id: Option<EffectId>,
+        /// What to give to whoever repeats the call.
+        answer: Answer,
+    },
+    /// It was refused, and nothing happened.
+    Refused {
+        /// What to give to whoever repeats the call.
+        answer: Answer,
+    },
+    /// Surely nothing left.
+    NotSent,
+    /// It failed, and may have had its effect; before the mark it surely had none.
+    Failed {
+        /// What is known.
+        note: String,
+    },
+}
+
+/// Which claim, as its holder names it.
+#[derive(Clone, Debug)]
+pub struct ClaimRef {
+    /// The operation.
+    pub id: OperationId,
+    /// The attempt.
+    pub attempt: AttemptNumber,
+    /// Its secret.
+    pub secret: ClaimSecret,
+}
+
+impl Ledger {
+    /// Claims the next attempt of a call that the application will run itself.
+    ///
+    /// # Errors
+    /// [`LedgerError`]: nothing was granted and nothing may be run.
+    pub async fn claim(
+        &self,
+        allowed: &Authorized<Execute>,
+        call: Call,
+        settle_within: Duration,
+    ) -> Result<ClaimAnswer, LedgerError> {
+        if self.inner.is_stopping() {
+            return Err(LedgerError::ShuttingDown);
+        }
+        let key = call.key(allowed);
+        let settle_within = settle_within.min(limits::SETTLE_WITHIN_MAX);
+        for _ in 0..limits::RACES_MAX {
+            let (operation, fresh) = match self.inner.look(&key).await? {
+                Some(operation) => {
+                    let request = Request { tool: allowed.tool(), arguments: &call.arguments };
+                    match decide(&operation, request, &self.inner.keys)? {
+                        Decision::Ready => (operation, None),
+                        decision => {
+                            return Ok(ClaimAnswer::Answered(Box::new(report(&operation, &decision, Role::Repeater))));
+                        }
+                    }
+                }
+                None => {
+                    let probe = call.probe(allowed, &self.inner.secret);
+                    let now = self.inner.clock.now();
+                    let operation = call.operation(
+                        allowed,
+                        &self.inner.keys,
+                        Dispatcher::Caller,
+                        probe.as_ref(),
+                        None,
+                        now,
+                    )?;
+                    (operation, Some(probe))
+                }
+            };
+            let claim = self.inner.application_claim(&operation, settle_within);
+            let actor = format!("principal:{}", allowed.principal());
+            let command = match fresh {
+                Some(probe) => {
+                    let events = match operation.state {
+                        State::Approved(_) => vec![Event::Claim(claim.clone())],
+                        State::Proposed(_)
+                        | State::Pending(_)
+                        | State::Unknown(_)
+                        | State::Succeeded(_)
+                        | State::Rejected(_)
+                        | State::Closed(_) => Vec::new(),
+                    };
+                    Command::Open(Box::new(Opening { operation, events, actor, probe }))
+                }
+                None => {
+                    let events = vec![Event::Claim(claim.clone())];
+                    Command::Step(Box::new(Step { key: key.clone(), events, actor }))
+                }
+            };
+            match self.inner.store.submit(command, Priority::Claim).await? {
+                Applied::Opened(operation) | Applied::Stepped(operation) => {
+                    return Ok(self.inner.granted(operation, &claim));
+                }
+                Applied::Suspected(earlier) => {
+                    let envelope = possible_duplicate(&earlier, visibility(allowed, &earlier));
+                    return Ok(ClaimAnswer::Answered(Box::new(envelope)));
+                }
+                Applied::Existing(_) | Applied::Refused { .. } | Applied::NoSuchOperation | Applied::Done => {}
+            }
+        }
+        Err(LedgerError::Contended)
+    }
+
+    /// Marks that the claim's holder is about to run it. Durable when this answers; only then may it run.
+    ///
+    /// # Errors
+    /// [`LedgerError::ClaimLost`], or [`LedgerError::Illegal`] when it had been marked before or the time has passed:
+    /// nothing may be run.
+    pub async fn begin_claim(
+        &self,
+        allowed: &Authorized<Execute>,
+        claim: &ClaimRef,
+    ) -> Result<Operation, LedgerError> {
+        let (key, owner) = self.inner.holder(allowed, claim).await?;
+        let event = Event::Begin { attempt: claim.attempt, owner };
+        self.inner.step_claim(&key, event, allowed).await
+    }
+
+    /// Asks for more time to settle.
+    ///
+    /// # Errors
+    /// [`LedgerError::ClaimLost`] when the attempt was recovered meanwhile: its settlement will be evidence.
+    pub async fn extend_claim(
+        &self,
+        allowed: &Authorized<Execute>,
+        claim: &ClaimRef,
+        settle_within: Duration,
+    ) -> Result<Operation, LedgerError> {
+        let (key, owner) = self.inner.holder(allowed, claim).await?;
+        let settle_by = self.inner.clock.now().plus(settle_within.min(limits::SETTLE_WITHIN_MAX));
+        let event = Event::Extend { attempt: claim.attempt, owner, settle_by };
+        self.inner.step_claim(&key, event, allowed).await
+    }
+
+    /// Settles a claim. One that was recovered meanwhile is settled as late evidence: the report is recorded either way.
+    ///
+    /// # Errors
+    /// [`LedgerError::WrongSecret`]: nothing changed.
+    pub async fn settle_claim(
+        &self,
+        allowed: &Authorized<Execute>,
+        claim: &ClaimRef,
+        report: Report,
+    ) -> Result<Envelope, LedgerError> {
+        let (key, owner) = self.inner.holder(allowed, claim).await?;
+        let operation = self.inner.look(&key).await?.ok_or(LedgerError::NotFound)?;
+        let seen = Observation {
+            about: About::Attempt(claim.attempt),
+            verdict: verdict(report, &operation, claim.attempt, self.inner.clock.now()),
+            source: Source::Owner(owner),
+            next_check: None,
+            note: None,
+        };
+        let actor = format!("principal:{}", allowed.principal());
+        match self.inner.record(&key, &actor, seen.clone()).await? {
+            Recorded::Done(operation) => Ok(told(&operation, Role::Executor)),
+            Recorded::Refused(Refusal::ClaimLost, _) => {
+                let late = Observation { source: Source::LateAnswer, ..seen };
+                match self.inner.record(&key, &actor, late).await? {
+                    Recorded::Done(operation) => Ok(told(&operation, Role::Executor)),
+                    Recorded::Refused(refusal, _) => Err(LedgerError::Illegal(refusal)),
+                }
+            }
+            Recorded::Refused(refusal, _) => Err(LedgerError::Illegal(refusal)),
+        }
+    }
+}
+
+/// What a report says about the attempt. An error before the mark is surely not sent; after it, it may have been.
+fn verdict(report: Report, operation: &Operation, attempt: AttemptNumber, now: Timestamp) -> Verdict {
+    match report {
+        Report::Done { effect_id, answer } => Verdict::Effect(Receipt { effect_id, answer, received_at: now }),
+        Report::Refused { answer } => Verdict::Refusal(Rejection { answer, received_at: now }),
+        Report::NotSent => Verdict::NotSent(NotSent::NeverBegun),
+        Report::Failed { .. } => match &operation.state {
+            State::Pending(pending) if pending.attempt.number == attempt && pending.attempt.begun_at.is_none() => {
+                Verdict::NotSent(NotSent::NeverBegun)
+            }
+            State::Pending(_)
+            | State::Proposed(_)
+            | State::Approved(_)
+            | State::Unknown(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => Verdict::Lost(Cause::FunctionFailed),
+        },
+    }
+}
+
+impl Inner {
+    fn application_claim(&self, operation: &Operation, settle_within: Duration) -> Claim {
+        let now = self.clock.now();
+        let generation = operation.history.generation;
+        Claim {
+            attempt: AttemptNumber(operation.history.attempts + 1),
+            owner: claim_owner(),
+            basis: Basis::NoEffectSoFar,
+            generation,
+            outbound_key: Some(self.secret.outbound_key(&operation.key, generation)),
+            send_before: now.plus(settle_within),
+            settle_by: Some(now.plus(settle_within)),
+            dispatch: DispatchMark::Announced,
+        }
+    }
+
+    fn granted(&self, operation: Operation, claim: &Claim) -> ClaimAnswer {
+        let State::Pending(pending) = &operation.state else {
+            return ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater)));
+        };
+        ClaimAnswer::Granted(Box::new(Granted {
+            attempt: claim.attempt,
+            secret: self.claim_secret(&operation.key, claim.attempt, &claim.owner),
+            outbound_key: pending.attempt.outbound_key.clone(),
+            send_before: claim.send_before,
+            settle_by: pending.attempt.settle_by.unwrap_or(claim.send_before),
+            operation,
+        }))
+    }
+
+    fn claim_secret(&self, key: &OperationKey, attempt: AttemptNumber, owner: &OwnerId) -> ClaimSecret {
+        let hash = self.secret.keyed_hash(
+            b"onceward claim secret v1\0",
+            &[
+                key.tenant.as_str().as_bytes(),
+                key.id.as_str().as_bytes(),
+                &attempt.0.to_be_bytes(),
+                owner.as_str().as_bytes(),
+            ],
+        );
+        ClaimSecret(format!("{owner}.{}", hex::encode(&hash)))
+    }
+
+    /// The owner that a claim's secret speaks for, once the secret is proved to be this claim's and the operation to be of
+    /// the tool that the caller may call.
+    async fn holder(
+        &self,
+        allowed: &Authorized<Execute>,
+        claim: &ClaimRef,
+    ) -> Result<(OperationKey, OwnerId), LedgerError> {
+        let key = OperationKey { tenant: allowed.tenant().clone(), id: claim.id.clone() };
+        let operation = self.look(&key).await?.ok_or(LedgerError::NotFound)?;
+        if operation.binding.tool != *allowed.tool() {
+            return Err(LedgerError::NotFound);
+        }
+        let owner = claim.secret.0.split_once('.').map(|(owner, _)| owner).unwrap_or_default();
+        let owner = OwnerId::parse(owner).map_err(|_| LedgerError::WrongSecret)?;
+        let expected = self.claim_secret(&key, claim.attempt, &owner);
+        if bool::from(expected.0.as_bytes().ct_eq(claim.secret.0.as_bytes())) {
+            Ok((key, owner))
+        } else {
+            Err(LedgerError::WrongSecret)
+        }
+    }
+
+    async fn step_claim(
+        &self,
+        key: &OperationKey,
+        event: Event,
+        allowed: &Authorized<Execute>,
+    ) -> Result<Operation, LedgerError> {
+        let actor = format!("principal:{}", allowed.principal());
+        let step = Step { key: key.clone(), events: vec![event], actor };
+        match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
+            Applied::Stepped(operation) => Ok(operation),
+            Applied::Refused { refusal: Refusal::ClaimLost, .. } => Err(LedgerError::ClaimLost),
+            Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),
+            Applied::NoSuchOperation => Err(LedgerError::NotFound),
+            Applied::Opened(_) | Applied::Existing(_) | Applied::Suspected(_) | Applied::Done => {
+                Err(LedgerError::Contended)
+            }
+        }
+    }
+}
+
+/// The arguments of an operation, for whoever runs it.
+#[must_use]
+pub fn arguments(operation: &Operation) -> Option<&Canonical> {
+    operation.binding.arguments.present().map(AsRef::as_ref)
+}
+
+/// Every claim has an owner of its own, so that the end of a gateway says nothing about an application.
+fn claim_owner() -> OwnerId {
+    #[allow(clippy::disallowed_methods, reason = "an application's claim is named at random")]
+    let id = format!("claim-{}", uuid::Uuid::new_v4());
+    OwnerId::parse(&id).unwrap_or_else(|_| unreachable!("a UUID is a name"))
+}

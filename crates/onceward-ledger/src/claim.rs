@@ -1,0 +1,141 @@
+//! Ownership of an attempt as a value: made only after its claim is durable, spent by dispatching, and settled once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::canonical::Canonical;
+use onceward_core::event::{Basis, Claim, DispatchMark, Event};
+use onceward_core::evidence::RedrivePermit;
+use onceward_core::key::{AttemptNumber, OperationKey, OwnerId};
+use onceward_core::operation::Operation;
+use onceward_core::state::{Attempt, State};
+use onceward_core::time::Timestamp;
+
+use crate::clock::Clock;
+use crate::destination::Dispatch;
+use crate::ledger::Inner;
+
+/// An attempt in this process's hands, its claim durable. There is one per attempt, and it cannot be copied.
+#[derive(Debug)]
+#[must_use = "a claim that is not settled is recovered as unknown"]
+pub(crate) struct Held {
+    key: OperationKey,
+    attempt: AttemptNumber,
+    owner: OwnerId,
+    earlier_uncertain: EarlierUncertain,
+    redrive: Redrive,
+}
+
+/// Whether earlier attempts of the operation may have had their effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EarlierUncertain {
+    No,
+    Yes,
+}
+
+/// Whether an attempt repeats the key of an earlier one that may have had its effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redrive {
+    No,
+    Yes,
+}
+
+/// The moment until which a first byte may leave, read from the clock that runs through suspend *before* the claim was
+/// submitted, so that a slow commit shortens it (R5).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendWindow {
+    pub(crate) until: Duration,
+    pub(crate) send_before: Timestamp,
+}
+
+impl SendWindow {
+    pub(crate) fn open(clock: &dyn Clock, within: Duration) -> Self {
+        Self { until: clock.uptime() + within, send_before: clock.now().plus(within) }
+    }
+}
+
+impl Inner {
+    /// The event that claims the next attempt of `operation` for this process.
+    pub(crate) fn next_claim(&self, operation: &Operation, basis: Basis, window: SendWindow) -> Event {
+        let generation = operation.history.generation;
+        Event::Claim(Claim {
+            attempt: AttemptNumber(operation.history.attempts + 1),
+            owner: self.owner.clone(),
+            basis,
+            generation,
+            outbound_key: Some(self.secret.outbound_key(&operation.key, generation)),
+            send_before: window.send_before,
+            settle_by: None,
+            dispatch: DispatchMark::WithClaim,
+        })
+    }
+
+    /// The event that repeats the key of the uncertain attempts, as the permit allows; sending ends with the permit.
+    pub(crate) fn next_redrive(&self, operation: &Operation, permit: RedrivePermit, window: SendWindow) -> Event {
+        let send_before = window.send_before.min(permit.valid_until());
+        self.next_claim(operation, Basis::Redrive(permit), SendWindow { send_before, ..window })
+    }
+}
+
+impl Held {
+    /// Ownership of the attempt that `operation` is pending on, if it is in the hands of `owner`. Called with what the
+    /// store answered to a claim, and with nothing else.
+    pub(crate) fn of(operation: &Operation, owner: &OwnerId) -> Option<Self> {
+        let State::Pending(pending) = &operation.state else { return None };
+        if pending.attempt.owner != *owner {
+            return None;
+        }
+        Some(Self {
+            key: operation.key.clone(),
+            attempt: pending.attempt.number,
+            owner: owner.clone(),
+            earlier_uncertain: if pending.earlier.is_empty() { EarlierUncertain::No } else { EarlierUncertain::Yes },
+            redrive: if pending.attempt.redrive { Redrive::Yes } else { Redrive::No },
+        })
+    }
+
+    pub(crate) const fn key(&self) -> &OperationKey {
+        &self.key
+    }
+
+    pub(crate) const fn attempt(&self) -> AttemptNumber {
+        self.attempt
+    }
+
+    pub(crate) const fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    pub(crate) const fn earlier_uncertain(&self) -> EarlierUncertain {
+        self.earlier_uncertain
+    }
+
+    pub(crate) const fn redrive(&self) -> Redrive {
+        self.redrive
+    }
+
+    /// The one way to a [`Dispatch`]: from a durable claim, with the arguments that its fingerprint was made of.
+    pub(crate) fn dispatch(
+        &self,
+        operation: &Operation,
+        attempt: &Attempt,
+        arguments: Arc<Canonical>,
+        window: SendWindow,
+        answer_within: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Dispatch {
+        let first_claimed_at =
+            operation.state.uncertain().iter().map(|one| one.claimed_at).min().unwrap_or(attempt.claimed_at);
+        Dispatch {
+            key: self.key.clone(),
+            tool: operation.binding.tool.clone(),
+            arguments,
+            attempt: self.attempt,
+            outbound_key: attempt.outbound_key.clone(),
+            first_claimed_at,
+            send_before: window.until,
+            answer_within,
+            clock,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the engine asks of a destination, and the value without which nothing is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::canonical::Canonical;
+use onceward_core::classify::Observed;
+use onceward_core::contract::Contract;
+use onceward_core::key::{AttemptNumber, OperationKey, OutboundKey, ToolName};
+use onceward_core::time::Timestamp;
+
+use crate::clock::Clock;
+use crate::store::BoxFuture;
+
+/// Where effects happen.
+pub trait Destination: Send + Sync + 'static {
+    /// What it promises, as configured now.
+    fn contract(&self) -> &Contract;
+
+    /// The scope in which it recognises a key (account, mode, region), as one text. A changed secret of the same account
+    /// leaves it as it is.
+    fn scope(&self) -> &str;
+
+    /// Sends the dispatch and says what was seen, in words that the rules classify. It never sends twice, follows no
+    /// redirect, and returns `Observed::NotSent` only if surely no byte was handed over.
+    fn send<'a>(&'a self, dispatch: Dispatch) -> BoxFuture<'a, Observed>;
+}
+
+/// Permission to send one attempt, once. Only a claim that is durable makes one; sending spends it.
+#[must_use = "a claim that is not dispatched must be settled as not sent"]
+pub struct Dispatch {
+    pub(crate) key: OperationKey,
+    pub(crate) tool: ToolName,
+    pub(crate) arguments: Arc<Canonical>,
+    pub(crate) attempt: AttemptNumber,
+    pub(crate) outbound_key: Option<OutboundKey>,
+    pub(crate) first_claimed_at: Timestamp,
+    pub(crate) send_before: Duration,
+    pub(crate) answer_within: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Dispatch {
+    /// Whose operation, and which.
+    #[must_use]
+    pub const fn key(&self) -> &OperationKey {
+        &self.key
+    }
+
+    /// The tool that is called.
+    #[must_use]
+    pub const fn tool(&self) -> &ToolName {
+        &self.tool
+    }
+
+    /// Exactly the value that was fingerprinted.
+    #[must_use]
+    pub fn arguments(&self) -> &Canonical {
+        &self.arguments
+    }
+
+    /// Which attempt this is.
+    #[must_use]
+    pub const fn attempt(&self) -> AttemptNumber {
+        self.attempt
+    }
+
+    /// The key to send, where the contract has a place for one. It is also the marker to put into the effect.
+    #[must_use]
+    pub const fn outbound_key(&self) -> Option<&OutboundKey> {
+        self.outbound_key.as_ref()
+    }
+
+    /// When the first attempt of this key was claimed: what a contract's first-sent companion carries, unchanged by repetition.
+    #[must_use]
+    pub const fn first_claimed_at(&self) -> Timestamp {
+        self.first_claimed_at
+    }
+
+    /// How long a first byte may still leave; `None` when it is too late and nothing may be sent (R5). Ask as late before
+    /// sending as the client allows; connecting must fit inside it.
+    #[must_use]
+    pub fn time_to_send(&self) -> Option<Duration> {
+        self.send_before.checked_sub(self.clock.uptime()).filter(|left| !left.is_zero())
+    }
+
+    /// How long to wait for the whole answer, from the first byte sent. Giving up is a lost reply, never a failure.
+    #[must_use]
+    pub const fn answer_within(&self) -> Duration {
+        self.answer_within
+    }
+}
+
+impl std::fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dispatch({} attempt {})", self.key, self.attempt)
+    }
+}

@@ -1,0 +1,180 @@
+//! One claim run to its end: the only path to a send, and the one owner of bounded retries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::classify::{AttemptFacts, Classified, Next, NoAnswer, Observed, classify};
+use onceward_core::event::{About, Basis, NotSent, Observation, Source};
+use onceward_core::evidence::{RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
+use onceward_core::key::AttemptNumber;
+use onceward_core::operation::Operation;
+use onceward_core::retry::{self, Because, Chance, Retry, RetryPolicy};
+use onceward_core::state::State;
+
+use crate::claim::{EarlierUncertain, Held, Redrive, SendWindow};
+use crate::destination::Destination;
+use crate::error::LedgerError;
+use crate::ledger::Inner;
+use crate::limits;
+
+/// What a run needs beside its claim.
+pub(crate) struct Run {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) destination: Arc<dyn Destination>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) answer_within: Duration,
+}
+
+impl Run {
+    /// Dispatches, settles, and repeats within the policy as long as the rules permit another attempt. Gives the operation
+    /// as it stands when no further attempt is made.
+    pub(crate) async fn drive(
+        &self,
+        held: Held,
+        operation: Operation,
+        window: SendWindow,
+    ) -> Result<Operation, LedgerError> {
+        let (mut held, mut operation, mut window) = (held, operation, window);
+        loop {
+            let attempt = held.attempt();
+            let classified = self.attempt(&held, &operation, window).await;
+            let then = classified.then.clone();
+            operation = self.inner.settle(held, self.observation(attempt, classified)).await?;
+            match self.another(&operation, attempt, &then).await? {
+                Some((next, claimed, opened)) => {
+                    held = next;
+                    operation = claimed;
+                    window = opened;
+                }
+                None => return Ok(operation),
+            }
+        }
+    }
+
+    /// Sends once and classifies what was seen.
+    async fn attempt(&self, held: &Held, operation: &Operation, window: SendWindow) -> Classified {
+        let facts = AttemptFacts {
+            redrive: held.redrive() == Redrive::Yes,
+            earlier_uncertain: held.earlier_uncertain() == EarlierUncertain::Yes,
+            now: self.inner.clock.now(),
+        };
+        let (State::Pending(pending), Some(arguments)) = (&operation.state, operation.binding.arguments.present())
+        else {
+            let nothing = Observed::NotSent(NotSent::HeldBack);
+            return classify(self.destination.contract(), &facts, &nothing);
+        };
+        let dispatch = held.dispatch(
+            operation,
+            &pending.attempt,
+            Arc::clone(arguments),
+            window,
+            self.answer_within,
+            Arc::clone(&self.inner.clock),
+        );
+        fail::fail_point!("drive::before_send");
+        // A destination keeps its own time; this bound is for one that does not, and reads as a lost reply.
+        let bound = limits::SEND_WITHIN + self.answer_within + Duration::from_secs(5);
+        let sending = self.destination.send(dispatch);
+        let observed = match futures_util::future::select(sending, self.inner.runtime.sleep(bound)).await {
+            futures_util::future::Either::Left((observed, _)) => observed,
+            futures_util::future::Either::Right(_) => Observed::NoAnswer(NoAnswer::Timeout),
+        };
+        fail::fail_point!("drive::after_send");
+        let facts = AttemptFacts { now: self.inner.clock.now(), ..facts };
+        classify(self.destination.contract(), &facts, &observed)
+    }
+
+    fn observation(&self, attempt: AttemptNumber, classified: Classified) -> Observation {
+        let note = match classified.late_receipt {
+            // The verdict has no room for it, and an answer is never dropped.
+            Some(receipt) => {
+                format!("row {}; answered: {}", classified.row, serde_json::json!(receipt))
+            }
+            None => format!("row {}", classified.row),
+        };
+        Observation {
+            about: About::Attempt(attempt),
+            verdict: classified.verdict,
+            source: Source::Owner(self.inner.owner.clone()),
+            next_check: None,
+            note: Some(note),
+        }
+    }
+
+    /// Claims another attempt after a pause, where the rules permit one and the policy has one left.
+    async fn another(
+        &self,
+        operation: &Operation,
+        last: AttemptNumber,
+        then: &Next,
+    ) -> Result<Option<(Held, Operation, SendWindow)>, LedgerError> {
+        // Somebody else took it further meanwhile.
+        if operation.history.attempts != last.0 || self.inner.is_stopping() {
+            return Ok(None);
+        }
+        let Next::RetrySameKey { not_before } = then else { return Ok(None) };
+        let because = if not_before.is_some() { Because::Throttled } else { Because::Fault };
+        let now = self.inner.clock.now();
+        let Retry::At(at) =
+            retry::next(&self.retry, last, because, *not_before, self.inner.chance(), now, operation.terms.deadline)
+        else {
+            return Ok(None);
+        };
+        self.inner.runtime.sleep(at.since(now)).await;
+        let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
+        let claim = match &operation.state {
+            State::Approved(_) => self.inner.next_claim(operation, Basis::NoEffectSoFar, window),
+            State::Unknown(_) => match self.inner.redrive_permit(operation, &self.destination).await? {
+                Some(permit) => self.inner.next_redrive(operation, permit, window),
+                None => return Ok(None),
+            },
+            State::Proposed(_)
+            | State::Pending(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => return Ok(None),
+        };
+        let actor = format!("owner:{}", self.inner.owner);
+        Ok(self.inner.claim(operation, claim, actor).await?.map(|(held, operation)| (held, operation, window)))
+    }
+}
+
+impl Inner {
+    /// Permission to send the same key again, if the destination's contract gives it here and now (R6).
+    pub(crate) async fn redrive_permit(
+        &self,
+        operation: &Operation,
+        destination: &Arc<dyn Destination>,
+    ) -> Result<Option<RedrivePermit>, LedgerError> {
+        if operation.history.in_disagreement() {
+            return Ok(None);
+        }
+        let Some(pin) = &operation.terms.pin else { return Ok(None) };
+        let Some(pinned) = self.pins.pinned(&*self.store, &pin.contract).await? else { return Ok(None) };
+        let case = RedriveCase {
+            pinned: &pinned,
+            current: destination.contract(),
+            scope: if pin.scope == destination.scope() { ScopeEquality::Same } else { ScopeEquality::Different },
+            uncertain: operation.state.uncertain(),
+            disproved: &operation.history.disproved,
+            last_attempt: AttemptNumber(operation.history.attempts),
+            now: self.clock.now(),
+        };
+        match may_redrive(&case) {
+            Ok(permit) => Ok(Some(permit)),
+            Err(why) => {
+                tracing::debug!(key = %operation.key, ?why, "the same key may not be sent again");
+                Ok(None)
+            }
+        }
+    }
+
+    fn chance(&self) -> Chance {
+        let mut bits = [0; 8];
+        // Without randomness the pause is the longest, which is the safe side.
+        match getrandom::fill(&mut bits) {
+            Ok(()) => Chance::from_bits(u64::from_le_bytes(bits)),
+            Err(_) => Chance::from_bits(u64::MAX),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Executing a call: find or make the operation, claim, dispatch, settle. The caller may hang up at any time; the work goes
+//! on, and whoever repeats the call joins it (R13).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::decide::{Decision, Request, decide, standing};
+use onceward_core::event::{Basis, Event};
+use onceward_core::key::OperationKey;
+use onceward_core::operation::{Dispatcher, Operation, Pin};
+use onceward_core::outcome::{Envelope, Role, Visibility, possible_duplicate, report};
+use onceward_core::state::State;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::authorize::{Authorized, Execute};
+use crate::call::Call;
+use crate::claim::{Held, SendWindow};
+use crate::destination::Destination;
+use crate::drive::Run;
+use crate::error::LedgerError;
+use crate::ledger::{Inner, Ledger};
+use crate::limits;
+use crate::running::{Entered, Seat};
+use crate::store::{Applied, Command, Opening, Priority, Step};
+
+impl Ledger {
+    /// Calls a tool whose effect happens at `destination`, once, however often this is called with the same identity.
+    ///
+    /// Waits at most `wait` for the result; the work itself is not bound to this future. After the call the envelope says
+    /// what is durable: a success was stored before it was told.
+    ///
+    /// # Errors
+    /// [`LedgerError`]: this call dispatched nothing. The same call may be made again with the same identity, unless the
+    /// error says otherwise.
+    pub async fn execute(
+        &self,
+        allowed: &Authorized<Execute>,
+        call: Call,
+        destination: Arc<dyn Destination>,
+        wait: Duration,
+    ) -> Result<Envelope, LedgerError> {
+        let key = call.key(allowed);
+        let until = self.inner.clock.uptime() + wait;
+        for _ in 0..limits::RACES_MAX {
+            let Some(operation) = self.inner.look(&key).await? else {
+                match self.inner.open(allowed, &call, &destination).await? {
+                    Opened::Running(result) => return self.inner.outcome(&key, result, until).await,
+                    Opened::Joined(result) => {
+                        self.inner.seat_left(result, until).await;
+                        continue;
+                    }
+                    Opened::Waiting(operation) => return Ok(told(&operation, Role::Repeater)),
+                    Opened::Exists => continue,
+                    Opened::Suspected(earlier) => return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier))),
+                }
+            };
+            let request = Request { tool: allowed.tool(), arguments: &call.arguments };
+            let decision = decide(&operation, request, &self.inner.keys)?;
+            match decision {
+                Decision::InProgress => return self.inner.join(operation, until).await,
+                Decision::Ready | Decision::Unknown => {
+                    match self.inner.resume(&operation, &decision, &call, &destination).await? {
+                        Resumed::Running(result) => return self.inner.outcome(&key, result, until).await,
+                        Resumed::Joined(result) => self.inner.seat_left(result, until).await,
+                        Resumed::Moved => {}
+                        Resumed::Blocked => return Ok(report(&operation, &decision, Role::Repeater)),
+                    }
+                }
+                Decision::Conflict(_)
+                | Decision::ApprovalRequired
+                | Decision::Replay
+                | Decision::Rejected
+                | Decision::Closed
+                | Decision::Expired => return Ok(report(&operation, &decision, Role::Repeater)),
+            }
+        }
+        Err(LedgerError::Contended)
+    }
+}
+
+/// A caller may see an earlier operation that its call looks like when its permission for this call covers that one too.
+pub(crate) fn visibility(allowed: &Authorized<Execute>, earlier: &Operation) -> Visibility {
+    if earlier.key.tenant == *allowed.tenant() && earlier.binding.tool == *allowed.tool() {
+        Visibility::Shown
+    } else {
+        Visibility::Hidden
+    }
+}
+
+/// What a first call finds.
+enum Opened {
+    /// It was inserted and claimed, and runs.
+    Running(watch::Receiver<Option<Operation>>),
+    /// Another call of this process is about to insert it, or runs it.
+    Joined(watch::Receiver<Option<Operation>>),
+    /// It was inserted and waits for approval.
+    Waiting(Operation),
+    /// Somebody else was faster.
+    Exists,
+    /// It looks like a repetition; nothing was written.
+    Suspected(Operation),
+}
+
+/// What a call that found its operation open comes to.
+enum Resumed {
+    /// An attempt runs, here.
+    Running(watch::Receiver<Option<Operation>>),
+    /// Another call of this process runs it.
+    Joined(watch::Receiver<Option<Operation>>),
+    /// The row moved meanwhile; look again.
+    Moved,
+    /// Nothing permits a dispatch.
+    Blocked,
+}
+
+impl Inner {
+    async fn open(
+        self: &Arc<Self>,
+        allowed: &Authorized<Execute>,
+        call: &Call,
+        destination: &Arc<dyn Destination>,
+    ) -> Result<Opened, LedgerError> {
+        let key = call.key(allowed);
+        let permit = self.admit_dispatch()?;
+        let seat = match self.running.enter(&key) {
+            Entered::Seated(seat) => seat,
+            Entered::Joined(result) => return Ok(Opened::Joined(result)),
+        };
+        let pin = self.pin(destination).await?;
+        let window = SendWindow::open(&*self.clock, limits::SEND_WITHIN);
+        let probe = call.probe(allowed, &self.secret);
+        let operation =
+            call.operation(allowed, &self.keys, Dispatcher::Caller, probe.as_ref(), Some(pin), self.clock.now())?;
+        let events = match operation.state {
+            State::Approved(_) => vec![self.next_claim(&operation, Basis::NoEffectSoFar, window)],
+            State::Proposed(_)
+            | State::Pending(_)
+            | State::Unknown(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => Vec::new(),
+        };
+        let opening = Opening { operation, events, actor: format!("principal:{}", allowed.principal()), probe };
+        fail::fail_point!("execute::before_claim");
+        let applied = self.store.submit(Command::Open(Box::new(opening)), Priority::Claim).await?;
+        fail::fail_point!("execute::after_claim");
+        match applied {
+            Applied::Opened(operation) => match Held::of(&operation, &self.owner) {
+                Some(held) => {
+                    Ok(Opened::Running(self.launch(held, operation, call, destination, window, seat, permit)))
+                }
+                None => Ok(Opened::Waiting(operation)),
+            },
+            Applied::Suspected(earlier) => Ok(Opened::Suspected(earlier)),
+            Applied::Existing(_) | Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => {
+                Ok(Opened::Exists)
+            }
+            Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),
+        }
+    }
+
+    /// Claims the next attempt of an operation that exists: after proof that nothing happened, or under the destination's
+    /// promise to recognise the same key.
+    async fn resume(
+        self: &Arc<Self>,
+        operation: &Operation,
+        decision: &Decision,
+        call: &Call,
+        destination: &Arc<dyn Destination>,
+    ) -> Result<Resumed, LedgerError> {
+        let permit = self.admit_dispatch()?;
+        let seat = match self.running.enter(&operation.key) {
+            Entered::Seated(seat) => seat,
+            Entered::Joined(result) => return Ok(Resumed::Joined(result)),
+        };
+        let window = SendWindow::open(&*self.clock, limits::SEND_WITHIN);
+        let claim = match decision {
+            Decision::Ready => self.next_claim(operation, Basis::NoEffectSoFar, window),
+            _ => match self.redrive_permit(operation, destination).await? {
+                Some(redrive) if operation.history.attempts < call.retry.attempts_max => {
+                    self.next_redrive(operation, redrive, window)
+                }
+                Some(_) | None => return Ok(Resumed::Blocked),
+            },
+        };
+        let actor = format!("owner:{}", self.owner);
+        match self.claim(operation, claim, actor).await? {
+            Some((held, operation)) => {
+                Ok(Resumed::Running(self.launch(held, operation, call, destination, window, seat, permit)))
+            }
+            None => Ok(Resumed::Moved),
+        }
+    }
+
+    /// Submits a claim; nothing when a rule refused it, as the row then has moved or nothing permits it.
+    pub(crate) async fn claim(
+        &self,
+        operation: &Operation,
+        claim: Event,
+        actor: String,
+    ) -> Result<Option<(Held, Operation)>, LedgerError> {
+        let step = Step { key: operation.key.clone(), events: vec![claim], actor };
+        fail::fail_point!("execute::before_claim");
+        match self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await? {
+            Applied::Stepped(operation) => {
+                fail::fail_point!("execute::after_claim");
+                Ok(Held::of(&operation, &self.owner).map(|held| (held, operation)))
+            }
+            Applied::Refused { .. }
+            | Applied::Opened(_)
+            | Applied::Existing(_)
+            | Applied::Suspected(_)
+            | Applied::NoSuchOperation
+            | Applied::Done => Ok(None),
+        }
+    }
+
+    /// Runs a claim to its end in a task of its own.
+    #[allow(clippy::too_many_arguments, reason = "each is one thing that the task takes over from its caller")]
+    fn launch(
+        self: &Arc<Self>,
+        held: Held,
+        operation: Operation,
+        call: &Call,
+        destination: &Arc<dyn Destination>,
+        window: SendWindow,
+        seat: Seat,
+        permit: OwnedSemaphorePermit,
+    ) -> watch::Receiver<Option<Operation>> {
+        let result = seat.watch();
+        let run = Run {
+            inner: Arc::clone(self),
+            destination: Arc::clone(destination),
+            retry: call.retry.clone(),
+            answer_within: call.answer_within,
+        };
+        self.runtime.spawn(Box::pin(async move {
+            match run.drive(held, operation, window).await {
+                Ok(operation) => seat.leave(operation),
+                Err(error) => tracing::error!(%error, "an attempt could not be settled; recovery will take it"),
+            }
+            drop(permit);
+        }));
+        result
+    }
+
+    pub(crate) fn admit_dispatch(&self) -> Result<OwnedSemaphorePermit, LedgerError> {
+        if self.is_stopping() {
+            return Err(LedgerError::ShuttingDown);
+        }
+        Arc::clone(&self.dispatches)
+            .try_acquire_owned()
+            .map_err(|_| LedgerError::Overloaded { what: "dispatches under way", most: limits::DISPATCHES_MAX })
+    }
+
+    /// The destination as it is now, its contract durable under its content hash.
+    async fn pin(&self, destination: &Arc<dyn Destination>) -> Result<Pin, LedgerError> {
+        let contract = self.pins.pin(&*self.store, destination.contract()).await?;
+        Ok(Pin { contract, scope: destination.scope().to_owned() })
+    }
+
+    /// Waits for the attempt that this call launched. Past its wait the caller is told how it stands; the work goes on.
+    async fn outcome(
+        &self,
+        key: &OperationKey,
+        result: watch::Receiver<Option<Operation>>,
+        until: Duration,
+    ) -> Result<Envelope, LedgerError> {
+        match self.seat_left(result, until).await {
+            Some(operation) => Ok(told(&operation, Role::Executor)),
+            None => {
+                let operation = self.look(key).await?.ok_or(LedgerError::NotFound)?;
+                Ok(told(&operation, Role::Executor))
+            }
+        }
+    }
+
+    /// Waits until a seat of the running set is left, at most `until`.
+    async fn seat_left(
+        &self,
+        mut result: watch::Receiver<Option<Operation>>,
+        until: Duration,
+    ) -> Option<Operation> {
+        let left = until.saturating_sub(self.clock.uptime());
+        let wait = Box::pin(result.wait_for(Option::is_some));
+        match futures_util::future::select(wait, self.runtime.sleep(left)).await {
+            futures_util::future::Either::Left((Ok(operation), _)) => operation.clone(),
+            futures_util::future::Either::Left((Err(_), _)) | futures_util::future::Either::Right(_) => None,
+        }
+    }
+
+    /// Waits for an attempt that somebody else holds: here by its seat, elsewhere by looking at the row.
+    pub(crate) async fn join(&self, operation: Operation, until: Duration) -> Result<Envelope, LedgerError> {
+        let mut operation = operation;
+        let mut pause = limits::POLL_FIRST;
+        loop {
+            match standing(&operation) {
+                Decision::InProgress => {}
+                decision => return Ok(report(&operation, &decision, Role::Repeater)),
+            }
+            let left = until.saturating_sub(self.clock.uptime());
+            if left.is_zero() {
+                return Ok(told(&operation, Role::Repeater));
+            }
+            match self.running.joined(&operation.key) {
+                Some(result) => drop(self.seat_left(result, until).await),
+                None => {
+                    self.runtime.sleep(pause.min(left)).await;
+                    pause = (pause * 2).min(limits::POLL_MAX);
+                }
+            }
+            operation = self.look(&operation.key).await?.ok_or(LedgerError::NotFound)?;
+        }
+    }
+}
+
+/// What a caller about the same intention is told of the operation as it stands.
+pub(crate) fn told(operation: &Operation, role: Role) -> Envelope {
+    report(operation, &standing(operation), role)
+}
