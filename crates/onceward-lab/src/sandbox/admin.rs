@@ -100,11 +100,11 @@ async fn effects(State(shared): State<Arc<Shared>>, query: Result<Query<EffectsQ
             |row| row.get(0),
         )?;
         let rows = all_effects(connection, resource, query.account.as_deref(), ADMIN_ROWS_MAX)?;
-        let per_key = log::per_key(connection, resource, ADMIN_ROWS_MAX)?;
+        let per_key = log::per_key(connection, resource, query.account.as_deref(), ADMIN_ROWS_MAX)?;
         Ok(json!({
             "resource": resource.map(Resource::name),
             "count": count,
-            "requests": log::writes(connection, resource)?,
+            "requests": log::writes(connection, resource, query.account.as_deref())?,
             "per_key": per_key,
             "effects": rows.iter().map(|effect: &Effect| effect.audit(now_us)).collect::<Vec<Value>>(),
             "complete": rows.len() < ADMIN_ROWS_MAX && per_key.len() < ADMIN_ROWS_MAX,

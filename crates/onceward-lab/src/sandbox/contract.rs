@@ -199,10 +199,13 @@ pub enum OtherArguments {
     /// The first arguments' answer, as if nothing were wrong.
     FirstAnswer,
     /// 400.
+    #[serde(rename = "reject_400")]
     Reject400,
     /// 409.
+    #[serde(rename = "reject_409")]
     Reject409,
     /// 422.
+    #[serde(rename = "reject_422")]
     Reject422,
 }
 
@@ -211,6 +214,7 @@ pub enum OtherArguments {
 #[serde(rename_all = "snake_case")]
 pub enum InFlight {
     /// 409 at once.
+    #[serde(rename = "conflict_409")]
     Conflict409,
     /// The answer of the one that executes.
     Waits,
@@ -254,19 +258,51 @@ mod tests {
 
     #[test]
     fn a_contract_reads_from_toml_and_what_is_left_out_is_the_default() {
-        let read: SandboxContract = toml_like(
-            r#"{"key_header":"X-Request-Key","repeated_key":"continues","other_arguments":"first_answer",
-                "in_flight":"unguarded","key_horizon_ms":5,"key_constraint":"none",
-                "interleaving":{"callers":2,"wait_ms_max":10},"replay_marker":"none","accounts":"bearer_required"}"#,
-        );
-        assert_eq!(read.key_header, KeyHeader::Named("x-request-key".into()));
-        assert_eq!(read.repeated_key, RepeatedKey::Continues);
-        assert_eq!(read.replay_marker, ReplayMarker::None);
-        assert_eq!(toml_like("{}"), SandboxContract::default());
+        let text = r#"
+            key_header = "X-Request-Key"
+            repeated_key = "stores_successes"
+            other_arguments = "reject_409"
+            in_flight = "conflict_409"
+            key_horizon_ms = 5
+            key_constraint = "none"
+            replay_marker = "none"
+            accounts = "bearer_required"
+            [interleaving]
+            callers = 2
+            wait_ms_max = 10
+        "#;
+        let read: SandboxContract = toml::from_str(text).expect("readable");
+        let expected = SandboxContract {
+            key_header: KeyHeader::Named("x-request-key".to_owned()),
+            repeated_key: RepeatedKey::StoresSuccesses,
+            other_arguments: OtherArguments::Reject409,
+            in_flight: InFlight::Conflict409,
+            key_horizon_ms: Some(5),
+            key_constraint: KeyConstraint::None,
+            replay_marker: ReplayMarker::None,
+            accounts: Accounts::BearerRequired,
+            interleaving: Some(Interleaving { callers: 2, wait_ms_max: 10 }),
+            ..SandboxContract::default()
+        };
+        assert_eq!(read, expected);
+        assert_eq!(toml::from_str::<SandboxContract>("").expect("readable"), SandboxContract::default());
     }
 
-    fn toml_like(json: &str) -> SandboxContract {
-        serde_json::from_str(json).expect(json)
+    #[test]
+    fn every_word_of_a_contract_is_written_as_the_documentation_writes_it() {
+        let words = [
+            ("repeated_key", vec!["stores_all", "stores_successes", "continues", "current_state"]),
+            ("other_arguments", vec!["first_answer", "reject_400", "reject_409", "reject_422"]),
+            ("in_flight", vec!["conflict_409", "waits", "unguarded"]),
+            ("key_constraint", vec!["unique", "none"]),
+            ("accounts", vec!["open", "bearer_required"]),
+        ];
+        for (field, words) in words {
+            for word in words {
+                let contract = SandboxContract::default().with_header(&format!("{field}={word}")).expect(word);
+                assert_eq!(serde_json::to_value(contract).expect("writable")[field], word);
+            }
+        }
     }
 
     #[test]

@@ -126,33 +126,39 @@ fn read_request(row: &Row<'_>) -> rusqlite::Result<Value> {
     }))
 }
 
-/// How many of the logged requests wrote to this resource, and under which keys.
-pub(crate) fn writes(connection: &Connection, resource: Option<Resource>) -> rusqlite::Result<i64> {
+/// How many of the logged requests tried to make one of these things.
+pub(crate) fn writes(
+    connection: &Connection,
+    resource: Option<Resource>,
+    account: Option<&str>,
+) -> rusqlite::Result<i64> {
     connection.query_row(
         "SELECT count(*) FROM request WHERE method = 'POST' AND path = '/' || resource \
-         AND (?1 IS NULL OR resource = ?1)",
-        [resource.map(Resource::name)],
+         AND (?1 IS NULL OR resource = ?1) AND (?2 IS NULL OR account = ?2)",
+        params![resource.map(Resource::name), account],
         |row| row.get(0),
     )
 }
 
-/// For every key that was sent or that an effect carries: how many effects, and how many writing requests.
+/// For every key that was sent or that an effect carries: how many effects, and how many requests that tried to make one.
 pub(crate) fn per_key(
     connection: &Connection,
     resource: Option<Resource>,
+    account: Option<&str>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Value>> {
     let mut statement = connection.prepare_cached(
         "SELECT account, key, sum(effects), sum(requests) FROM ( \
-           SELECT account, idempotency_key AS key, 1 AS effects, 0 AS requests FROM effect \
-             WHERE idempotency_key IS NOT NULL AND (?1 IS NULL OR resource = ?1) \
+           SELECT account, resource, idempotency_key AS key, 1 AS effects, 0 AS requests FROM effect \
+             WHERE idempotency_key IS NOT NULL \
            UNION ALL \
-           SELECT account, key, 0, 1 FROM request \
-             WHERE key IS NOT NULL AND method = 'POST' AND path = '/' || resource AND (?1 IS NULL OR resource = ?1) \
-         ) GROUP BY account, key ORDER BY account, key LIMIT ?2",
+           SELECT account, resource, key, 0, 1 FROM request \
+             WHERE key IS NOT NULL AND method = 'POST' AND path = '/' || resource \
+         ) WHERE (?1 IS NULL OR resource = ?1) AND (?2 IS NULL OR account = ?2) \
+         GROUP BY account, key ORDER BY account, key LIMIT ?3",
     )?;
     statement
-        .query_map(params![resource.map(Resource::name), rows(limit)], |row| {
+        .query_map(params![resource.map(Resource::name), account, rows(limit)], |row| {
             Ok(json!({
                 "account": row.get::<_, Option<String>>(0)?,
                 "idempotency_key": row.get::<_, String>(1)?,

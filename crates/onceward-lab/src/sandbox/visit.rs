@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 
 use super::contract::{Accounts, KeyHeader, SandboxContract};
 use super::create::{application_answer, fails_before_commit, in_flight_problem};
-use super::fault::Fault;
+use super::fault::{Fault, FaultError};
 use super::limits::KEY_CHARS_MAX;
 use super::log::{Arrival, Delivery};
 use super::problem::Answer;
@@ -53,27 +53,21 @@ pub(crate) async fn attend(
     act: impl AsyncFnOnce(&Visit) -> Result<Answer, StoreError>,
 ) -> Response<Body> {
     let epoch = shared.store.epoch();
-    let visit = Visit::read(shared, epoch, parts);
-    let read = visit.as_ref().ok();
-    let fault = match read {
-        Some(visit) => visit.fault,
-        None => None,
-    };
-    let key = received_key(&shared.contract(), &parts.headers).ok().flatten();
-    let account = account(&shared.contract(), &parts.headers).ok();
+    let said = Said::read(shared, parts);
+    let fault = said.fault.as_ref().ok().copied().flatten();
     let arrival = Arrival {
         at_us: shared.clock.now_us(),
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query(),
         resource,
-        account: account.as_deref(),
-        key: key.as_deref(),
-        marker: read.and_then(|visit| visit.header_marker.as_deref()),
+        account: said.account.as_deref().ok(),
+        key: said.key.as_ref().ok().and_then(Option::as_deref),
+        marker: said.marker.as_deref(),
         fault: fault.map(|fault| fault.to_string()),
     };
     let logged = shared.store.log_arrival(epoch, &arrival);
-    let answered = match (logged, visit) {
+    let answered = match (logged, said.understood(epoch)) {
         (Err(error), _) => Err(error),
         (Ok(sequence), Err(refusal)) => Ok((sequence, *refusal)),
         (Ok(sequence), Ok(visit)) => answer(parts, &visit, before, act).await.map(|answer| (sequence, answer)),
@@ -115,35 +109,53 @@ async fn answer(
     act(visit).await
 }
 
-impl Visit {
-    /// Reads the headers; the error is the answer to a request that cannot be read. The fault queue has then counted it all
-    /// the same.
-    fn read(shared: &Shared, epoch: Epoch, parts: &Parts) -> Result<Self, Box<Answer>> {
+/// What the headers said: each part as far as it could be read, so that the log has the rest when one could not. An error is
+/// the answer to such a request.
+struct Said {
+    contract: Result<SandboxContract, Box<Answer>>,
+    key: Result<Option<String>, Box<Answer>>,
+    account: Result<String, Box<Answer>>,
+    fault: Result<Option<Fault>, Box<Answer>>,
+    marker: Option<String>,
+}
+
+impl Said {
+    /// Reads the headers, and lets the fault queue count the request.
+    fn read(shared: &Shared, parts: &Parts) -> Self {
         let headers = &parts.headers;
         let contract = shared.contract();
         let bad = |code: &str, detail: String| Box::new(Answer::problem(StatusCode::BAD_REQUEST, code, detail));
-        let received = received_key(&contract, headers);
+        let key = received_key(&contract, headers);
         let account = account(&contract, headers);
         let queued = shared.faults.take(Seen {
             method: &parts.method,
             path: parts.uri.path(),
-            key: received.as_ref().ok().and_then(|key| key.as_deref()),
-            account: account.as_ref().ok().map(String::as_str),
+            key: key.as_ref().ok().and_then(Option::as_deref),
+            account: account.as_deref().ok(),
         });
-        let named = text(headers, "sandbox-fault")
-            .map(|fault| fault.parse::<Fault>().map_err(|error| bad("fault", error.to_string())))
-            .transpose()?;
-        let contract = match text(headers, "sandbox-contract") {
-            None => contract,
-            Some(changes) => contract.with_header(changes).map_err(|error| bad("contract", error.to_string()))?,
-        };
-        Ok(Self {
+        Self {
+            key,
+            account,
+            fault: match text(headers, "sandbox-fault") {
+                None => Ok(queued),
+                Some(named) => named.parse().map(Some).map_err(|error: FaultError| bad("fault", error.to_string())),
+            },
+            contract: match text(headers, "sandbox-contract") {
+                None => Ok(contract),
+                Some(changes) => contract.with_header(changes).map_err(|error| bad("contract", error.to_string())),
+            },
+            marker: text(headers, "sandbox-marker").map(str::to_owned),
+        }
+    }
+
+    fn understood(self, epoch: Epoch) -> Result<Visit, Box<Answer>> {
+        Ok(Visit {
             epoch,
-            account: account?,
-            received_key: received?,
-            header_marker: text(headers, "sandbox-marker").map(str::to_owned),
-            contract,
-            fault: named.or(queued),
+            fault: self.fault?,
+            contract: self.contract?,
+            account: self.account?,
+            received_key: self.key?,
+            header_marker: self.marker,
         })
     }
 }

@@ -157,17 +157,19 @@ async fn a_key_under_way_is_a_conflict_where_the_contract_says_so() {
 
 #[tokio::test]
 async fn a_key_under_way_is_waited_for_where_the_contract_says_so() {
-    let sandbox =
-        TestSandbox::start(SandboxContract { in_flight: InFlight::Waits, ..SandboxContract::default() }).await;
-    let slow = sandbox.send(Ask::ticket("Printer").key("k").fault("delay_before_commit;ms=100"));
-    let second = async {
-        sandbox.until("/admin/requests", |log| log["count"] == 1).await;
-        sandbox.send(Ask::ticket("Printer").key("k")).await
-    };
-    let (first, second) = tokio::join!(slow, second);
-    assert_eq!((first.id(), first.is_replay()), (second.id(), false));
-    assert!(second.is_replay());
-    assert_eq!(sandbox.effects("tickets").await, 1);
+    for key_constraint in [KeyConstraint::Unique, KeyConstraint::None] {
+        let contract = SandboxContract { in_flight: InFlight::Waits, key_constraint, ..SandboxContract::default() };
+        let sandbox = TestSandbox::start(contract).await;
+        let slow = sandbox.send(Ask::ticket("Printer").key("k").fault("delay_before_commit;ms=100"));
+        let second = async {
+            sandbox.until("/admin/requests", |log| log["count"] == 1).await;
+            sandbox.send(Ask::ticket("Printer").key("k")).await
+        };
+        let (first, second) = tokio::join!(slow, second);
+        assert_eq!((first.id(), first.is_replay()), (second.id(), false));
+        assert!(second.is_replay());
+        assert_eq!(sandbox.effects("tickets").await, 1);
+    }
 }
 
 #[tokio::test]
@@ -208,10 +210,12 @@ async fn two_callers_who_both_see_the_key_absent_make_two_rows_without_the_const
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_callers_of_one_key_make_one_row() {
-    let sandbox =
-        TestSandbox::start(SandboxContract { in_flight: InFlight::Waits, ..SandboxContract::default() }).await;
+    // Without the constraint, so that only waiting for the first protects the other fifteen.
+    let key_constraint = KeyConstraint::None;
+    let contract = SandboxContract { in_flight: InFlight::Waits, key_constraint, ..SandboxContract::default() };
+    let sandbox = TestSandbox::start(contract).await;
     let calls = (0..16).map(|_| sandbox.send(Ask::ticket("Printer").key("k")));
     let replies = futures_util::future::join_all(calls).await;
     assert!(replies.iter().all(|reply| reply.id() == "T-1001"));
@@ -236,7 +240,10 @@ async fn the_same_key_of_two_accounts_is_two_keys_and_neither_sees_the_others_ti
     assert_eq!(sandbox.send(close).await.status(), 404);
     let listed = sandbox.send(Ask::get("/tickets").account("blue")).await.json();
     assert_eq!(listed["tickets"].as_array().map(Vec::len), Some(1));
-    assert_eq!(sandbox.get("/admin/effects?account=red").await["count"], json!(1));
+    let red = sandbox.get("/admin/effects?account=red").await;
+    assert_eq!((&red["count"], &red["requests"]), (&json!(1), &json!(1)));
+    let per_key = json!([{ "account": "red", "idempotency_key": "k", "effects": 1, "requests": 1 }]);
+    assert_eq!(red["per_key"], per_key);
 }
 
 #[tokio::test]
