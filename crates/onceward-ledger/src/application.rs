@@ -6,15 +6,16 @@
 use std::time::Duration;
 
 use onceward_core::canonical::Canonical;
+use onceward_core::classify::FunctionEnd;
 use onceward_core::decide::{Decision, Request, decide};
 use onceward_core::event::{
     About, Basis, Cause, Claim, DispatchMark, Event, NotSent, Observation, Source, Verdict,
 };
 use onceward_core::hex;
-use onceward_core::key::{AttemptNumber, EffectId, OperationId, OperationKey, OutboundKey, OwnerId};
+use onceward_core::key::{AttemptNumber, OperationId, OperationKey, OutboundKey, OwnerId};
 use onceward_core::operation::{Dispatcher, Operation};
 use onceward_core::outcome::{Envelope, Role, possible_duplicate, report};
-use onceward_core::receipt::{Answer, Receipt, Rejection};
+use onceward_core::receipt::{Receipt, Rejection};
 use onceward_core::state::State;
 use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
@@ -23,7 +24,7 @@ use subtle::ConstantTimeEq;
 use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
 use crate::error::LedgerError;
-use crate::execute::{told, visibility};
+use crate::execute::{Claimed, told, visibility};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::settle::Recorded;
@@ -77,30 +78,6 @@ impl std::fmt::Debug for ClaimSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ClaimSecret(…)")
     }
-}
-
-/// What an application reports of its attempt.
-#[derive(Clone, Debug)]
-pub enum Report {
-    /// It was done.
-    Done {
-        /// The destination's name of the effect.
-        effect_id: Option<EffectId>,
-        /// What to give to whoever repeats the call.
-        answer: Answer,
-    },
-    /// It was refused, and nothing happened.
-    Refused {
-        /// What to give to whoever repeats the call.
-        answer: Answer,
-    },
-    /// Surely nothing left.
-    NotSent,
-    /// It failed, and may have had its effect; before the mark it surely had none.
-    Failed {
-        /// What is known.
-        note: String,
-    },
 }
 
 /// Which claim, as its holder names it.
@@ -183,7 +160,13 @@ impl Ledger {
                     let envelope = possible_duplicate(&earlier, visibility(allowed, &earlier));
                     return Ok(ClaimAnswer::Answered(Box::new(envelope)));
                 }
-                Applied::Existing(_) | Applied::Refused { .. } | Applied::NoSuchOperation | Applied::Done => {}
+                Applied::Refused { refusal, operation } => match self.inner.refused_claim(refusal, operation).await? {
+                    Claimed::Stays(operation) => {
+                        return Ok(ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater))));
+                    }
+                    Claimed::Held(..) | Claimed::Moved => {}
+                },
+                Applied::Existing(_) | Applied::NoSuchOperation | Applied::Done => {}
             }
         }
         Err(LedgerError::Contended)
@@ -228,13 +211,13 @@ impl Ledger {
         &self,
         allowed: &Authorized<Execute>,
         claim: &ClaimRef,
-        report: Report,
+        end: FunctionEnd,
     ) -> Result<Envelope, LedgerError> {
         let (key, owner) = self.inner.holder(allowed, claim).await?;
         let operation = self.inner.look(&key).await?.ok_or(LedgerError::NotFound)?;
         let seen = Observation {
             about: About::Attempt(claim.attempt),
-            verdict: verdict(report, &operation, claim.attempt, self.inner.clock.now()),
+            verdict: verdict(end, &operation, claim.attempt, self.inner.clock.now()),
             source: Source::Owner(owner),
             next_check: None,
             note: None,
@@ -254,13 +237,14 @@ impl Ledger {
     }
 }
 
-/// What a report says about the attempt. An error before the mark is surely not sent; after it, it may have been.
-fn verdict(report: Report, operation: &Operation, attempt: AttemptNumber, now: Timestamp) -> Verdict {
-    match report {
-        Report::Done { effect_id, answer } => Verdict::Effect(Receipt { effect_id, answer, received_at: now }),
-        Report::Refused { answer } => Verdict::Refusal(Rejection { answer, received_at: now }),
-        Report::NotSent => Verdict::NotSent(NotSent::NeverBegun),
-        Report::Failed { .. } => match &operation.state {
+/// What the end of a function says about the attempt. A failure before the mark is surely not sent; after it, it may have
+/// been.
+fn verdict(end: FunctionEnd, operation: &Operation, attempt: AttemptNumber, now: Timestamp) -> Verdict {
+    match end {
+        FunctionEnd::Done { effect_id, answer } => Verdict::Effect(Receipt { effect_id, answer, received_at: now }),
+        FunctionEnd::Refused(answer) => Verdict::Refusal(Rejection { answer, received_at: now }),
+        FunctionEnd::NothingSent => Verdict::NotSent(NotSent::NeverBegun),
+        FunctionEnd::Failed => match &operation.state {
             State::Pending(pending) if pending.attempt.number == attempt && pending.attempt.begun_at.is_none() => {
                 Verdict::NotSent(NotSent::NeverBegun)
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::classify::{AttemptFacts, Classified, Next, NoAnswer, Observed, classify};
-use onceward_core::event::{About, Basis, NotSent, Observation, Source};
+use onceward_core::event::{About, Basis, Observation, Source};
 use onceward_core::evidence::{RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
 use onceward_core::key::AttemptNumber;
 use onceward_core::operation::Operation;
@@ -14,6 +14,7 @@ use onceward_core::state::State;
 use crate::claim::{EarlierUncertain, Held, Redrive, SendWindow};
 use crate::destination::Destination;
 use crate::error::LedgerError;
+use crate::execute::Claimed;
 use crate::ledger::Inner;
 use crate::limits;
 
@@ -56,12 +57,12 @@ impl Run {
         let facts = AttemptFacts {
             redrive: held.redrive() == Redrive::Yes,
             earlier_uncertain: held.earlier_uncertain() == EarlierUncertain::Yes,
+            arguments: operation.binding.arguments.present().map(|arguments| arguments.value()),
             now: self.inner.clock.now(),
         };
         let (State::Pending(pending), Some(arguments)) = (&operation.state, operation.binding.arguments.present())
         else {
-            let nothing = Observed::NotSent(NotSent::HeldBack);
-            return classify(self.destination.contract(), &facts, &nothing);
+            return classify(self.destination.contract(), &facts, &Observed::HeldBack);
         };
         let dispatch = held.dispatch(
             operation,
@@ -77,7 +78,7 @@ impl Run {
         let sending = self.destination.send(dispatch);
         let observed = match futures_util::future::select(sending, self.inner.runtime.sleep(bound)).await {
             futures_util::future::Either::Left((observed, _)) => observed,
-            futures_util::future::Either::Right(_) => Observed::NoAnswer(NoAnswer::Timeout),
+            futures_util::future::Either::Right(_) => Observed::NoAnswer(NoAnswer::TimedOut),
         };
         fail::fail_point!("drive::after_send");
         let facts = AttemptFacts { now: self.inner.clock.now(), ..facts };
@@ -112,7 +113,7 @@ impl Run {
         if operation.history.attempts != last.0 || self.inner.is_stopping() {
             return Ok(None);
         }
-        let Next::RetrySameKey { not_before } = then else { return Ok(None) };
+        let (Next::RetrySameKey { not_before } | Next::Wait { not_before }) = then else { return Ok(None) };
         let because = if not_before.is_some() { Because::Throttled } else { Because::Fault };
         let now = self.inner.clock.now();
         let Retry::At(at) =
@@ -135,7 +136,15 @@ impl Run {
             | State::Closed(_) => return Ok(None),
         };
         let actor = format!("owner:{}", self.inner.owner);
-        Ok(self.inner.claim(operation, claim, actor).await?.map(|(held, operation)| (held, operation, window)))
+        match self.inner.claim(operation, claim, actor).await {
+            Ok(Claimed::Held(held, operation)) => Ok(Some((held, *operation, window))),
+            Ok(Claimed::Moved | Claimed::Stays(_)) => Ok(None),
+            // The attempt before is settled; that this one could not be claimed changes nothing about it.
+            Err(error) => {
+                tracing::warn!(key = %operation.key, %error, "another attempt could not be claimed");
+                Ok(None)
+            }
+        }
     }
 }
 

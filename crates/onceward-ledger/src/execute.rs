@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::decide::{Decision, Request, decide, standing};
-use onceward_core::event::{Basis, Event};
+use onceward_core::event::{Basis, CloseReason, Event};
 use onceward_core::key::OperationKey;
 use onceward_core::operation::{Dispatcher, Operation, Pin};
 use onceward_core::outcome::{Envelope, Role, Visibility, possible_duplicate, report};
 use onceward_core::state::State;
+use onceward_core::step::Refusal;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::authorize::{Authorized, Execute};
@@ -21,7 +22,7 @@ use crate::error::LedgerError;
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::running::{Entered, Seat};
-use crate::store::{Applied, Command, Opening, Priority, Step};
+use crate::store::{Applied, Command, Opening, Priority, Step, StoreError};
 
 impl Ledger {
     /// Calls a tool whose effect happens at `destination`, once, however often this is called with the same identity.
@@ -61,9 +62,9 @@ impl Ledger {
                 Decision::Ready | Decision::Unknown => {
                     match self.inner.resume(&operation, &decision, &call, &destination).await? {
                         Resumed::Running(result) => return self.inner.outcome(&key, result, until).await,
-                        Resumed::Joined(result) => self.inner.seat_left(result, until).await,
+                        Resumed::Joined(result) => drop(self.inner.seat_left(result, until).await),
                         Resumed::Moved => {}
-                        Resumed::Blocked => return Ok(report(&operation, &decision, Role::Repeater)),
+                        Resumed::Stays(operation) => return Ok(told(&operation, Role::Repeater)),
                     }
                 }
                 Decision::Conflict(_)
@@ -109,8 +110,18 @@ enum Resumed {
     Joined(watch::Receiver<Option<Operation>>),
     /// The row moved meanwhile; look again.
     Moved,
-    /// Nothing permits a dispatch.
-    Blocked,
+    /// Nothing permits a dispatch; it stays where it is.
+    Stays(Operation),
+}
+
+/// What a claim comes to.
+pub(crate) enum Claimed {
+    /// This process holds the attempt.
+    Held(Held, Box<Operation>),
+    /// The row moved meanwhile; look again.
+    Moved,
+    /// A rule forbids another attempt; it stays where it is.
+    Stays(Box<Operation>),
 }
 
 impl Inner {
@@ -121,11 +132,11 @@ impl Inner {
         destination: &Arc<dyn Destination>,
     ) -> Result<Opened, LedgerError> {
         let key = call.key(allowed);
-        let permit = self.admit_dispatch()?;
         let seat = match self.running.enter(&key) {
             Entered::Seated(seat) => seat,
             Entered::Joined(result) => return Ok(Opened::Joined(result)),
         };
+        let permit = self.admit_dispatch()?;
         let pin = self.pin(destination).await?;
         let window = SendWindow::open(&*self.clock, limits::SEND_WITHIN);
         let probe = call.probe(allowed, &self.secret);
@@ -142,19 +153,18 @@ impl Inner {
         };
         let opening = Opening { operation, events, actor: format!("principal:{}", allowed.principal()), probe };
         fail::fail_point!("execute::before_claim");
-        let applied = self.store.submit(Command::Open(Box::new(opening)), Priority::Claim).await?;
+        let applied = self.store.submit(Command::Open(Box::new(opening)), Priority::Claim).await;
+        let applied = self.known(&key, applied).await?;
         fail::fail_point!("execute::after_claim");
         match applied {
-            Applied::Opened(operation) => match Held::of(&operation, &self.owner) {
+            Applied::Opened(operation) | Applied::Stepped(operation) => match Held::of(&operation, &self.owner) {
                 Some(held) => {
                     Ok(Opened::Running(self.launch(held, operation, call, destination, window, seat, permit)))
                 }
                 None => Ok(Opened::Waiting(operation)),
             },
             Applied::Suspected(earlier) => Ok(Opened::Suspected(earlier)),
-            Applied::Existing(_) | Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => {
-                Ok(Opened::Exists)
-            }
+            Applied::Existing(_) | Applied::NoSuchOperation | Applied::Done => Ok(Opened::Exists),
             Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),
         }
     }
@@ -168,7 +178,6 @@ impl Inner {
         call: &Call,
         destination: &Arc<dyn Destination>,
     ) -> Result<Resumed, LedgerError> {
-        let permit = self.admit_dispatch()?;
         let seat = match self.running.enter(&operation.key) {
             Entered::Seated(seat) => seat,
             Entered::Joined(result) => return Ok(Resumed::Joined(result)),
@@ -180,38 +189,95 @@ impl Inner {
                 Some(redrive) if operation.history.attempts < call.retry.attempts_max => {
                     self.next_redrive(operation, redrive, window)
                 }
-                Some(_) | None => return Ok(Resumed::Blocked),
+                Some(_) | None => return Ok(Resumed::Stays(operation.clone())),
             },
         };
-        let actor = format!("owner:{}", self.owner);
-        match self.claim(operation, claim, actor).await? {
-            Some((held, operation)) => {
-                Ok(Resumed::Running(self.launch(held, operation, call, destination, window, seat, permit)))
+        let permit = self.admit_dispatch()?;
+        match self.claim(operation, claim, format!("owner:{}", self.owner)).await? {
+            Claimed::Held(held, operation) => {
+                Ok(Resumed::Running(self.launch(held, *operation, call, destination, window, seat, permit)))
             }
-            None => Ok(Resumed::Moved),
+            Claimed::Moved => Ok(Resumed::Moved),
+            Claimed::Stays(operation) => Ok(Resumed::Stays(*operation)),
         }
     }
 
-    /// Submits a claim; nothing when a rule refused it, as the row then has moved or nothing permits it.
+    /// Submits a claim for this process.
     pub(crate) async fn claim(
         &self,
         operation: &Operation,
         claim: Event,
         actor: String,
-    ) -> Result<Option<(Held, Operation)>, LedgerError> {
+    ) -> Result<Claimed, LedgerError> {
         let step = Step { key: operation.key.clone(), events: vec![claim], actor };
         fail::fail_point!("execute::before_claim");
-        match self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await? {
+        let applied = self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await;
+        match self.known(&operation.key, applied).await? {
             Applied::Stepped(operation) => {
                 fail::fail_point!("execute::after_claim");
-                Ok(Held::of(&operation, &self.owner).map(|held| (held, operation)))
+                Ok(match Held::of(&operation, &self.owner) {
+                    Some(held) => Claimed::Held(held, Box::new(operation)),
+                    None => Claimed::Moved,
+                })
             }
-            Applied::Refused { .. }
-            | Applied::Opened(_)
+            Applied::Refused { refusal, operation } => self.refused_claim(refusal, operation).await,
+            Applied::Opened(_)
             | Applied::Existing(_)
             | Applied::Suspected(_)
             | Applied::NoSuchOperation
-            | Applied::Done => Ok(None),
+            | Applied::Done => Ok(Claimed::Moved),
+        }
+    }
+
+    /// What a refused claim means for its caller: look again, or it stays where it is.
+    pub(crate) async fn refused_claim(&self, refusal: Refusal, operation: Operation) -> Result<Claimed, LedgerError> {
+        match (refusal, &operation.state) {
+            // Nothing may have happened, and nothing will any more.
+            (Refusal::DeadlinePassed, State::Approved(_)) => {
+                let events = vec![Event::Close(CloseReason::DeadlinePassed)];
+                let step = Step { key: operation.key.clone(), events, actor: format!("owner:{}", self.owner) };
+                self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await?;
+                Ok(Claimed::Moved)
+            }
+            (
+                Refusal::Stale { .. }
+                | Refusal::AttemptInFlight
+                | Refusal::Uncertain
+                | Refusal::Settled
+                | Refusal::ClaimLost
+                | Refusal::NoSuchAttempt,
+                _,
+            ) => Ok(Claimed::Moved),
+            (
+                Refusal::DeadlinePassed
+                | Refusal::ApprovalRequired
+                | Refusal::NotSettled
+                | Refusal::InDisagreement
+                | Refusal::PermitMismatch
+                | Refusal::TooManyAttempts
+                | Refusal::Begun
+                | Refusal::TooLate
+                | Refusal::CannotClose
+                | Refusal::NothingToApprove,
+                _,
+            ) => Ok(Claimed::Stays(Box::new(operation))),
+        }
+    }
+
+    /// A claim whose commit is unknown is read back before anything else: if the row says that this process holds the
+    /// attempt, the claim is durable; if not, nothing was claimed and nothing may be sent (R14).
+    async fn known(
+        &self,
+        key: &OperationKey,
+        applied: Result<Applied, StoreError>,
+    ) -> Result<Applied, LedgerError> {
+        match applied {
+            Ok(applied) => Ok(applied),
+            Err(error @ StoreError::CommitUnknown(_)) => match self.store.get(key).await? {
+                Some(operation) if Held::of(&operation, &self.owner).is_some() => Ok(Applied::Stepped(operation)),
+                Some(_) | None => Err(error.into()),
+            },
+            Err(error @ (StoreError::Busy | StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
         }
     }
 
