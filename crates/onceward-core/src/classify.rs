@@ -83,11 +83,7 @@ fn function(contract: &Contract, attempt: &AttemptFacts<'_>, end: &FunctionEnd) 
     match end {
         FunctionEnd::Done { effect_id, answer } => settled(
             8,
-            Verdict::Effect(Receipt {
-                effect_id: effect_id.clone(),
-                answer: answer.clone(),
-                received_at: attempt.now,
-            }),
+            Verdict::Effect(Receipt { effect_id: effect_id.clone(), answer: answer.clone(), received_at: attempt.now }),
         ),
         FunctionEnd::Refused(answer) => refused(13, answer.clone(), attempt),
         FunctionEnd::NothingSent => not_sent(2, NotSent::NoConnection, Next::RetrySameKey { not_before: None }),

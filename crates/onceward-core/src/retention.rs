@@ -35,7 +35,8 @@ pub struct RetentionPolicy {
 #[must_use]
 pub fn purge_due(policy: &RetentionPolicy, operation: &Operation, now: Timestamp) -> Option<PurgeScope> {
     let settled_at = operation.settled_at?;
-    let unseen = operation.history.disagreement.as_ref().is_some_and(|disagreement| disagreement.acknowledged_at.is_none());
+    let unseen =
+        operation.history.disagreement.as_ref().is_some_and(|disagreement| disagreement.acknowledged_at.is_none());
     if unseen {
         return None;
     }
@@ -104,10 +105,7 @@ mod tests {
     use super::*;
 
     fn clocks(wall: u64, monotonic: u64) -> Clocks {
-        Clocks {
-            wall: Timestamp::EPOCH.plus(Duration::from_secs(wall)),
-            monotonic: Duration::from_secs(monotonic),
-        }
+        Clocks { wall: Timestamp::EPOCH.plus(Duration::from_secs(wall)), monotonic: Duration::from_secs(monotonic) }
     }
 
     #[test]

@@ -5,9 +5,7 @@ use core::time::Duration;
 use serde_json::Value;
 
 use super::facts::{AttemptFacts, Body};
-use super::{
-    Classified, Next, after_lost, ask, classified, disagrees, http_date, lost, refused, settled, turned_away,
-};
+use super::{Classified, Next, after_lost, ask, classified, disagrees, http_date, lost, refused, settled, turned_away};
 use crate::contract::{Contract, Kind, Meaning, MissingMarker, ReplayMarker, SameInput, Seen, header};
 use crate::event::{Cause, NoEffect, OtherEffect, Verdict};
 use crate::evidence::Compared;
@@ -101,9 +99,7 @@ impl Reply<'_> {
             }
         }
         let in_flight = &contract.in_flight;
-        if in_flight.statuses.contains(&status)
-            && in_flight.when.as_ref().is_none_or(|when| when.holds(&self.seen))
-        {
+        if in_flight.statuses.contains(&status) && in_flight.when.as_ref().is_none_or(|when| when.holds(&self.seen)) {
             return Some(self.meaning(Meaning::InFlight));
         }
         None

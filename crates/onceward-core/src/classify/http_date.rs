@@ -98,7 +98,15 @@ mod tests {
 
     #[test]
     fn what_is_not_a_date_asks_for_nothing() {
-        for text in ["", "soon", "-5", "1.5", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 24:00:00 GMT", "Sun, 6 Nov 1994 08:49:37 GMT"] {
+        for text in [
+            "",
+            "soon",
+            "-5",
+            "1.5",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 24:00:00 GMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+        ] {
             assert_eq!(retry_after(text, Timestamp::EPOCH), None, "{text}");
         }
     }

@@ -51,10 +51,9 @@ pub(super) fn result(
     if !is_error {
         return reply.confirmed();
     }
-    let refusal = contract.refused_if.as_ref().is_some_and(|refusal| refusal.holds(&seen));
-    match contract.execution.is_error {
-        _ if refusal => refused(27, answer.clone(), attempt),
-        IsError::Refused => refused(27, answer.clone(), attempt),
-        IsError::Uncertain => tool_failed(&reply, 27),
+    let refused_by_words = contract.refused_if.as_ref().is_some_and(|refusal| refusal.holds(&seen));
+    if refused_by_words || contract.execution.is_error == IsError::Refused {
+        return refused(27, answer.clone(), attempt);
     }
+    tool_failed(&reply, 27)
 }

@@ -2,8 +2,8 @@
 //! covered by that one *and* by the one that holds now.
 
 use super::{
-    AfterExpiry, Confidence, Contract, EffectRules, Execution, Horizon, HorizonClock, HorizonKind, InFlight, IsError, Kept,
-    Lookup, Recognised, ResponseRule, Saved, Span,
+    AfterExpiry, Confidence, Contract, EffectRules, Execution, Horizon, HorizonClock, HorizonKind, InFlight, IsError,
+    Kept, Lookup, Recognised, ResponseRule, Saved, Span,
 };
 
 impl Contract {
@@ -144,4 +144,3 @@ fn lookup(mine: &Lookup, theirs: Option<&Lookup>) -> Lookup {
     }
     both
 }
-

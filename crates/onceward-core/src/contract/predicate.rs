@@ -200,7 +200,11 @@ mod tests {
         assert!(holds("{ body_equals = { at = \"/error/type\", value = \"idempotency_error\" } }", 400, body));
         assert!(holds("{ body_in = { at = \"/items/0/code\", values = [7, 1] } }", 400, body));
         assert!(holds("{ body_text_contains = { at = \"/error/type\", texts = [\"Idempotency\"] } }", 400, body));
-        assert!(holds("{ any_element = { at = \"/items\", is = { body_equals = { at = \"/code\", value = 2 } } } }", 400, body));
+        assert!(holds(
+            "{ any_element = { at = \"/items\", is = { body_equals = { at = \"/code\", value = 2 } } } }",
+            400,
+            body
+        ));
         assert!(holds("{ any_of = [{ status = [1] }, { body_exists = \"/items\" }] }", 400, body));
         assert!(!holds("{ all_of = [{ status = [1] }, { body_exists = \"/items\" }] }", 400, body));
     }

@@ -14,7 +14,9 @@ pub struct Span(Duration);
 
 /// Why a text is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a length of time; write a whole number and a unit, such as \"500ms\", \"60s\", \"10m\", \"24h\" or \"30d\"")]
+#[error(
+    "{text:?} is not a length of time; write a whole number and a unit, such as \"500ms\", \"60s\", \"10m\", \"24h\" or \"30d\""
+)]
 pub struct InvalidSpan {
     /// What was written.
     pub text: String,

@@ -32,9 +32,8 @@ pub enum ContractError {
 
 impl ContractError {
     pub(super) fn from_toml(text: &str, error: &toml::de::Error) -> Self {
-        let line = error.span().map_or(0, |span| {
-            text.get(..span.start).map_or(0, |before| before.matches('\n').count() + 1)
-        });
+        let line =
+            error.span().map_or(0, |span| text.get(..span.start).map_or(0, |before| before.matches('\n').count() + 1));
         Self::Text { line, message: error.message().to_owned() }
     }
 }
@@ -67,7 +66,8 @@ impl Contract {
             let usable = !live.prefixes.is_empty() && live.prefixes.iter().all(|prefix| !prefix.is_empty());
             check.that("live_credential.prefixes", usable, "name at least one text, none of them empty")?;
         }
-        for (place, date) in [("provenance.read", &self.provenance.read), ("provenance.verified", &self.provenance.verified)]
+        for (place, date) in
+            [("provenance.read", &self.provenance.read), ("provenance.verified", &self.provenance.verified)]
         {
             check.that(place, date.as_deref().is_none_or(is_date), "write the date as YYYY-MM-DD")?;
         }
@@ -288,7 +288,9 @@ fn is_name(text: &str) -> bool {
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let number = |part: &str, length: usize| {
-        (part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())).then(|| part.parse::<u32>().ok()).flatten()
+        (part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| part.parse::<u32>().ok())
+            .flatten()
     };
     match parts.as_slice() {
         [year, month, day] => {
@@ -299,4 +301,3 @@ fn is_date(text: &str) -> bool {
         _ => false,
     }
 }
-

@@ -163,7 +163,7 @@ fn may_prove(case: &AbsenceCase<'_>) -> Result<Timestamp, Silence> {
 
 /// How long to wait between two empty answers: as long as an answer may lag, so that both do not read the same snapshot.
 pub(super) fn pause(lookup: &Lookup) -> core::time::Duration {
-    lookup.shown_after().map_or(crate::limits::LOOKUP_PAUSE_MIN, |delay| {
-        delay.duration().max(crate::limits::LOOKUP_PAUSE_MIN)
-    })
+    lookup
+        .shown_after()
+        .map_or(crate::limits::LOOKUP_PAUSE_MIN, |delay| delay.duration().max(crate::limits::LOOKUP_PAUSE_MIN))
 }

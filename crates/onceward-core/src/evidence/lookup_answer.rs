@@ -130,9 +130,9 @@ fn stands_in(value: &Value, key: &str, how: Match) -> bool {
 fn contains_whole(text: &str, key: &str) -> bool {
     let part_of_a_key = |character: char| character.is_ascii_alphanumeric() || character == '-' || character == '_';
     !key.is_empty()
-        && text.match_indices(key).any(|(at, _)| {
-            !text[..at].ends_with(part_of_a_key) && !text[at + key.len()..].starts_with(part_of_a_key)
-        })
+        && text
+            .match_indices(key)
+            .any(|(at, _)| !text[..at].ends_with(part_of_a_key) && !text[at + key.len()..].starts_with(part_of_a_key))
 }
 
 /// Compares the pairs that the contract names. A field that the effect lacks differs from one that was asked for.

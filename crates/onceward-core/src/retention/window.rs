@@ -103,9 +103,11 @@ impl Window {
 fn uuid_v7(text: &str) -> Option<u64> {
     let hyphens = [8, 13, 18, 23];
     let shaped = text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| {
-            if hyphens.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
-        });
+        && text.bytes().enumerate().all(
+            |(at, byte)| {
+                if hyphens.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+            },
+        );
     if !shaped || text.as_bytes()[14] != b'7' || !b"89abAB".contains(&text.as_bytes()[19]) {
         return None;
     }

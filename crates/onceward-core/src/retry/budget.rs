@@ -20,7 +20,11 @@ pub struct BudgetPolicy {
 
 impl Default for BudgetPolicy {
     fn default() -> Self {
-        Self { percent: RETRY_BUDGET_PERCENT, per_second: RETRY_BUDGET_PER_SECOND, window: Span::seconds(RETRY_BUDGET_WINDOW.as_secs()) }
+        Self {
+            percent: RETRY_BUDGET_PERCENT,
+            per_second: RETRY_BUDGET_PER_SECOND,
+            window: Span::seconds(RETRY_BUDGET_WINDOW.as_secs()),
+        }
     }
 }
 
