@@ -8,7 +8,7 @@ use onceward_core::event::{Basis, Claim, DispatchMark, Event};
 use onceward_core::evidence::RedrivePermit;
 use onceward_core::key::{AttemptNumber, OperationKey, OwnerId};
 use onceward_core::operation::Operation;
-use onceward_core::state::{Attempt, State};
+use onceward_core::state::{Attempt, Finding, State};
 use onceward_core::time::Timestamp;
 
 use crate::clock::Clock;
@@ -124,8 +124,13 @@ impl Held {
         answer_within: Duration,
         clock: Arc<dyn Clock>,
     ) -> Dispatch {
-        let first_claimed_at =
-            operation.state.uncertain().iter().map(|one| one.claimed_at).min().unwrap_or(attempt.claimed_at);
+        // The destination may have seen this key from every earlier attempt of it that left.
+        let uncertain = operation.state.uncertain().iter().map(|one| one.claimed_at);
+        let seen = operation.history.disproved.iter().filter_map(|one| match one.finding {
+            Finding::NoEffect(_) | Finding::Refused if one.generation == attempt.generation => Some(one.claimed_at),
+            Finding::NoEffect(_) | Finding::Refused | Finding::NotSent(_) => None,
+        });
+        let first_claimed_at = uncertain.chain(seen).min().unwrap_or(attempt.claimed_at);
         Dispatch {
             key: self.key.clone(),
             tool: operation.binding.tool.clone(),
