@@ -1,0 +1,123 @@
+//! All destinations and tools of a configuration, checked as a whole before anything starts.
+
+mod build_destination;
+mod build_request;
+mod build_tool;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use onceward_core::key::ToolName;
+
+use crate::config::{Problems, TextTable, table_of, take};
+use crate::error::ConfigError;
+use crate::secrets::SecretSource;
+use crate::tool::Tool;
+
+/// What a configuration is read with.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The file's name, for messages.
+    pub file: &'a str,
+    /// The folder that relative paths are taken from.
+    pub base_dir: &'a Path,
+    /// Which credentials may be used.
+    pub environment: Environment,
+    /// Where secrets are read from.
+    pub secrets: &'a dyn SecretSource,
+}
+
+/// Which credentials may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Environment {
+    /// None of a live system, as far as a contract can tell them.
+    #[default]
+    Dev,
+    /// All.
+    Production,
+}
+
+/// The tools of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    tools: BTreeMap<ToolName, Arc<Tool>>,
+}
+
+impl Catalog {
+    /// Reads `[destination.*]` from the text of a configuration; everything else in it is somebody else's and is passed
+    /// over. Files and secrets that it names are read now; nothing is sent.
+    ///
+    /// # Errors
+    /// Every mistake that was found, in the order of the lines.
+    pub fn from_toml(text: &str, surroundings: &Surroundings<'_>) -> Result<Self, Vec<ConfigError>> {
+        let (mut problems, mut document) = Problems::parse(surroundings.file, text)?;
+        let mut catalog = Self::default();
+        if let Some(destinations) = section(&mut problems, &mut document, &[], "destination") {
+            for (name, value) in destinations {
+                let name = name.get_ref().to_string();
+                let path = ["destination", name.as_str()];
+                match table_of(value) {
+                    Ok((table, _)) => {
+                        for tool in build_destination::build(&mut problems, surroundings, &name, table) {
+                            catalog.add(&mut problems, tool);
+                        }
+                    }
+                    Err(_) => {
+                        problems.add(&path, "a destination is a table", "write [destination.NAME] above its fields")
+                    }
+                }
+            }
+        }
+        match problems.count() {
+            0 => Ok(catalog),
+            _ => Err(problems.into_errors()),
+        }
+    }
+
+    /// All tools, by name.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values()
+    }
+
+    /// The tool of that name.
+    #[must_use]
+    pub fn tool(&self, name: &ToolName) -> Option<&Arc<Tool>> {
+        self.tools.get(name)
+    }
+
+    fn add(&mut self, problems: &mut Problems<'_>, built: build_tool::Built) {
+        let build_tool::Built { key, tool } = built;
+        if let Some(other) = self.tools.get(&tool.name) {
+            problems.add(
+                &["destination", tool.destination_name(), "tool", &key],
+                format!("the tool {} is already one of destination {:?}", tool.name, other.destination_name()),
+                "give one of them another name: name = \"…\"",
+            );
+            return;
+        }
+        self.tools.insert(tool.name.clone(), Arc::new(tool));
+    }
+}
+
+/// The table under `key`, if there is one.
+fn section<'t>(
+    problems: &mut Problems<'_>,
+    table: &mut TextTable<'t>,
+    path: &[&str],
+    key: &str,
+) -> Option<TextTable<'t>> {
+    match table_of(take(table, key)?) {
+        Ok((section, _)) => Some(section),
+        Err(_) => {
+            let mut path = path.to_vec();
+            path.push(key);
+            problems.add(&path, "this is a table", format!("write [{}.NAME] above its fields", path.join(".")));
+            None
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! One `[destination.NAME]`: its address, contract, credential and limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::contract::{Contract, Span, built_in};
+use onceward_core::limits::NAME_BYTES_MAX;
+use reqwest::Url;
+use tokio::sync::Semaphore;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Environment, Surroundings, build_tool, section};
+use crate::auth::Auth;
+use crate::client::{ClientSettings, client};
+use crate::config::{AuthText, DestinationText, Problems, TextTable, table_of, take};
+use crate::http::Host;
+use crate::limits::{
+    ANSWER_WITHIN, CONNECT_TIMEOUT, FILE_BYTES_MAX, MAX_IN_FLIGHT, MAX_IN_FLIGHT_MAX, PATIENCE_MAX, SEND_WITHIN,
+};
+use crate::secrets::{self, Secret, SecretReference};
+
+/// What the tools of one destination are built with.
+pub(super) struct Shared {
+    pub(super) host: Arc<Host>,
+    pub(super) contract: Contract,
+    pub(super) answer_within: Duration,
+    pub(super) send_within: Duration,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Builds a destination's tools. Each mistake is recorded, and what does not depend on it is checked all the same.
+pub(super) fn build(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    name: &str,
+    mut table: TextTable<'_>,
+) -> Vec<build_tool::Built> {
+    let path = ["destination", name];
+    let tools = section(problems, &mut table, &path, "tool");
+    let contract_text = take(&mut table, "contract");
+    let auth_text = take(&mut table, "auth");
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        problems.add(&path, "the name is not usable", "use letters, digits, '-' and '_'");
+    }
+    let contract = contract(problems, surroundings, name, contract_text);
+    let auth = auth_text.and_then(|text| auth(problems, surroundings, &path, text));
+    let text: Option<DestinationText> = problems.read(&path, Spanned::new(0..0, DeValue::Table(table)));
+    let shared = match (contract, text) {
+        (Some(contract), Some(text)) => {
+            check_live(problems, surroundings, &path, &contract, auth.as_ref());
+            shared(problems, name, text, contract, auth)
+        }
+        (Some(_) | None, Some(_) | None) => None,
+    };
+    build_tool::build_all(problems, surroundings, name, shared.as_ref(), tools)
+}
+
+fn shared(
+    problems: &mut Problems<'_>,
+    name: &str,
+    text: DestinationText,
+    contract: Contract,
+    auth: Option<(Auth, Secret)>,
+) -> Option<Shared> {
+    let path = ["destination", name];
+    let base = base_url(problems, &path, &text.url);
+    let connect_timeout = patience(problems, &path, "connect_timeout", text.connect_timeout, CONNECT_TIMEOUT);
+    let answer_within = patience(problems, &path, "timeout", text.timeout, ANSWER_WITHIN);
+    let send_within = patience(problems, &path, "send_within", text.send_within, SEND_WITHIN);
+    let in_flight = text.max_in_flight.unwrap_or(MAX_IN_FLIGHT);
+    if !(1..=MAX_IN_FLIGHT_MAX).contains(&in_flight) {
+        let way_out = format!("write a number from 1 to {MAX_IN_FLIGHT_MAX}");
+        problems.add(&[&path[..], &["max_in_flight"]].concat(), "that many cannot be in flight", way_out);
+    }
+    let base = base?;
+    let scope = scope(problems, &path, &text, &contract, &base);
+    let idle_connections = in_flight.clamp(1, MAX_IN_FLIGHT_MAX) as usize;
+    let client = match client(ClientSettings { connect_timeout, idle_connections }) {
+        Ok(client) => client,
+        Err(error) => {
+            problems.add(&path, error.to_string(), "");
+            return None;
+        }
+    };
+    let mut warnings = Vec::new();
+    if auth.is_some() && base.scheme() == "http" && !is_loopback(&base) {
+        warnings.push("the credential travels over plain HTTP, where others can read it; use https".to_owned());
+    }
+    let host = Arc::new(Host {
+        name: name.to_owned(),
+        base,
+        auth: auth.map(|(auth, _)| auth),
+        client,
+        connect_timeout,
+        in_flight: Semaphore::new(idle_connections),
+        scope,
+    });
+    Some(Shared { host, contract, answer_within, send_within, warnings })
+}
+
+fn base_url(problems: &mut Problems<'_>, path: &[&str], text: &str) -> Option<Url> {
+    let path = [path, &["url"]].concat();
+    let way_out = "write something like \"https://api.example.com/v1\"";
+    // The text is not repeated: people put passwords into addresses.
+    let Ok(url) = Url::parse(text) else {
+        problems.add(&path, "this is no address", way_out);
+        return None;
+    };
+    let problem = match url.scheme() {
+        _ if !url.username().is_empty() || url.password().is_some() => "an address has no place for a credential here",
+        "http" | "https" if url.query().is_some() || url.fragment().is_some() => "an address ends with its path",
+        "http" | "https" if url.has_host() => return Some(url),
+        _ => "only http and https are spoken",
+    };
+    problems.add(&path, problem, way_out);
+    None
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+pub(super) fn patience(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    field: &str,
+    written: Option<Span>,
+    usual: Duration,
+) -> Duration {
+    let duration = written.map_or(usual, Span::duration);
+    if duration.is_zero() || duration > PATIENCE_MAX {
+        let way_out = format!("write a time from \"1ms\" to \"{}s\"", PATIENCE_MAX.as_secs());
+        problems.add(&[path, &[field]].concat(), "the time is out of range", way_out);
+    }
+    duration
+}
+
+/// The scope in which the destination recognises a key, as one text.
+///
+/// It has the address and whatever the configuration names, and nothing of the credential: a rotated token of one account
+/// changes nothing. Where a key is recognised only within dimensions that nobody named, equality could not be proved.
+fn scope(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    text: &DestinationText,
+    contract: &Contract,
+    base: &Url,
+) -> String {
+    let mut named = text.scope.clone();
+    if let Some(account) = &text.account
+        && named.insert("account".to_owned(), account.clone()).is_some()
+    {
+        problems.add(
+            &[path, &["account"]].concat(),
+            "the account is named twice",
+            "keep one: account, or scope.account",
+        );
+    }
+    if contract.key.is_some() {
+        // The endpoint is part of each tool's own definition.
+        for dimension in contract.scope.dimensions.iter().filter(|dimension| *dimension != "endpoint") {
+            if !named.contains_key(dimension) {
+                problems.add(
+                    path,
+                    format!("a key of {} is recognised only within one {dimension}, and none is named", contract.id),
+                    match dimension.as_str() {
+                        "account" => "write account = \"…\"".to_owned(),
+                        other => format!("write scope = {{ {other} = \"…\" }}"),
+                    },
+                );
+            }
+        }
+    }
+    let words = named.iter().map(|(dimension, value)| format!("{dimension}={value:?}"));
+    std::iter::once(base.as_str().trim_end_matches('/').to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn contract(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    name: &str,
+    written: Option<Spanned<DeValue<'_>>>,
+) -> Option<Contract> {
+    let path = ["destination", name, "contract"];
+    let Some(written) = written else {
+        problems.add(
+            &path[..2],
+            "nothing says what this destination promises about repetitions",
+            "write contract = \"none\" if it promises nothing, or the name of its contract",
+        );
+        return None;
+    };
+    if let Some(text) = written.get_ref().as_str() {
+        return named_contract(problems, surroundings, &path, text);
+    }
+    match table_of(written) {
+        Ok((mut table, span)) => {
+            // An inline contract needs no name of its own.
+            let at = |value| Spanned::new(span.clone(), value);
+            if !table.contains_key("id") {
+                table.insert(Spanned::new(span.clone(), "id".into()), at(DeValue::String(name.to_owned().into())));
+            }
+            let read = match table.contains_key("version") {
+                true => problems.read(&path, at(DeValue::Table(table))),
+                false => {
+                    problems.add(
+                        &path,
+                        "the contract has no version",
+                        "write version = 1, and raise it with each change",
+                    );
+                    return None;
+                }
+            };
+            let contract: Contract = read?;
+            match contract.validate() {
+                Ok(()) => Some(contract),
+                Err(error) => {
+                    problems.add(&path, error.to_string(), "");
+                    None
+                }
+            }
+        }
+        Err(_) => {
+            problems.add(&path, "a contract is a name, a path or a table", "write contract = \"none\"");
+            None
+        }
+    }
+}
+
+fn named_contract(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    text: &str,
+) -> Option<Contract> {
+    if text.ends_with(".toml") {
+        let content = read_file(problems, surroundings, path, text)?;
+        return match Contract::parse(&content) {
+            Ok(contract) => Some(contract),
+            Err(error) => {
+                problems.add(path, format!("in {text}: {error}"), "");
+                None
+            }
+        };
+    }
+    let contracts = match built_in() {
+        Ok(contracts) => contracts,
+        Err(error) => {
+            problems.add(path, error.to_string(), "");
+            return None;
+        }
+    };
+    let names: Vec<String> = contracts.iter().map(|contract| contract.id.clone()).collect();
+    let found = contracts.into_iter().find(|contract| contract.id == text);
+    if found.is_none() {
+        let way_out = format!("use one of {}, or the path of a .toml file with your own", names.join(", "));
+        problems.add(path, format!("there is no contract {text:?}"), way_out);
+    }
+    found
+}
+
+/// Reads a file that the configuration names.
+pub(super) fn read_file(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    name: &str,
+) -> Option<String> {
+    use std::io::Read as _;
+    let mut content = String::new();
+    let read = std::fs::File::open(surroundings.base_dir.join(name))
+        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut content));
+    match read {
+        Ok(bytes) if bytes <= FILE_BYTES_MAX => Some(content),
+        Ok(_) => {
+            problems.add(path, format!("{name} has more than {FILE_BYTES_MAX} bytes"), "name a smaller file");
+            None
+        }
+        Err(error) => {
+            let way_out = format!("check the path; it is taken from {}", surroundings.base_dir.display());
+            problems.add(path, format!("{name} cannot be read ({})", error.kind()), way_out);
+            None
+        }
+    }
+}
+
+const AUTH_WAYS: &str = "write { bearer = \"env:NAME\" }, { header = \"X-Key\", value = \"env:NAME\" } or \
+                         { user = \"NAME\", password = \"env:NAME\" }";
+
+fn auth(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    written: Spanned<DeValue<'_>>,
+) -> Option<(Auth, Secret)> {
+    let path = [path, &["auth"]].concat();
+    let Ok((table, span)) = table_of(written) else {
+        problems.add(&path, "a credential is a table that names its secret", AUTH_WAYS);
+        return None;
+    };
+    // What the reader would say could repeat the secret, so only the place is taken from it.
+    let text = <AuthText as serde::Deserialize>::deserialize(toml::de::ValueDeserializer::from(Spanned::new(
+        span,
+        DeValue::Table(table),
+    )));
+    let AuthText { bearer, header, value, user, password } = match text {
+        Ok(text) => text,
+        Err(_) => {
+            problems.add(&path, "a field is unknown or no text", AUTH_WAYS);
+            return None;
+        }
+    };
+    let mut secret = |field: &str, reference: &str| {
+        let path = [&path[..], &[field]].concat();
+        let reference: SecretReference = match reference.parse() {
+            Ok(reference) => reference,
+            Err(error) => {
+                problems.add(&path, error.to_string(), "");
+                return None;
+            }
+        };
+        match secrets::read(&reference, surroundings.base_dir, surroundings.secrets) {
+            Ok(secret) => Some(secret),
+            Err(error) => {
+                problems.add(&path, error.to_string(), "");
+                None
+            }
+        }
+    };
+    let built = match (bearer, header, value, user, password) {
+        (Some(bearer), None, None, None, None) => {
+            let secret = secret("bearer", &bearer)?;
+            Auth::bearer(&secret).map(|auth| (auth, secret))
+        }
+        (None, Some(header), Some(value), None, None) => {
+            let secret = secret("value", &value)?;
+            match header.parse() {
+                Ok(name) => Auth::header(name, &secret).map(|auth| (auth, secret)),
+                Err(_) => {
+                    problems.add(&[&path[..], &["header"]].concat(), "this is no header name", AUTH_WAYS);
+                    return None;
+                }
+            }
+        }
+        (None, None, None, Some(user), Some(password)) => {
+            let secret = secret("password", &password)?;
+            Auth::basic(&user, &secret).map(|auth| (auth, secret))
+        }
+        _ => {
+            problems.add(&path, "a credential is given in one of three ways", AUTH_WAYS);
+            return None;
+        }
+    };
+    if built.is_err() {
+        problems.add(
+            &path,
+            "the secret has a character that no header carries",
+            "write it as one line of visible ASCII",
+        );
+    }
+    built.ok()
+}
+
+/// A development environment does not write into a live system.
+fn check_live(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    contract: &Contract,
+    auth: Option<&(Auth, Secret)>,
+) {
+    let (Some(live), Some((_, secret))) = (&contract.live_credential, auth) else { return };
+    match surroundings.environment {
+        Environment::Dev if live.recognises(secret.expose()) => problems.add(
+            &[path, &["auth"]].concat(),
+            format!("{} is a credential of the live system, and this is a development environment", secret.reference()),
+            "use a test credential, or write environment = \"production\"",
+        ),
+        Environment::Dev | Environment::Production => {}
+    }
+}

@@ -1,0 +1,273 @@
+//! One `[destination.NAME.tool.NAME]`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::contract::{Contract, Locator, Meaning, Recognised, ResponseRule};
+use onceward_core::fingerprint::Comparison;
+use onceward_core::key::{ToolName, ToolVersion};
+use onceward_core::limits::ATTEMPTS_MAX;
+use onceward_core::retry::RetryPolicy;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::build_destination::{Shared, patience, read_file};
+use super::{Surroundings, build_request};
+use crate::carrier::CarrierPlan;
+use crate::config::{EffectPlace, Problems, RequestText, RetryText, TextTable, ToolText, table_of, take};
+use crate::explain;
+use crate::http::HttpDestination;
+use crate::schema::Schema;
+use crate::template::Template;
+use crate::tool::{Annotations, Effect, Tool, WithoutIdentity, sample_key};
+
+/// A tool, and the key of its table.
+pub(super) struct Built {
+    pub(super) key: String,
+    pub(super) tool: Tool,
+}
+
+/// Builds the tools of one destination. Without `shared` they are only checked.
+pub(super) fn build_all(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    destination: &str,
+    shared: Option<&Shared>,
+    tools: Option<TextTable<'_>>,
+) -> Vec<Built> {
+    let mut built = Vec::new();
+    for (key, value) in tools.into_iter().flatten() {
+        let key = key.get_ref().to_string();
+        let path = ["destination", destination, "tool", key.as_str()];
+        match table_of(value) {
+            Ok((table, _)) => {
+                built.extend(build(problems, surroundings, &path, shared, table).map(|tool| Built { key, tool }));
+            }
+            Err(_) => problems.add(&path, "a tool is a table", "write [destination.NAME.tool.NAME] above its fields"),
+        }
+    }
+    built
+}
+
+fn build(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    shared: Option<&Shared>,
+    mut table: TextTable<'_>,
+) -> Option<Tool> {
+    let before = problems.count();
+    let request_text = take(&mut table, "request");
+    if request_text.is_none() {
+        problems.add(path, "nothing says what is sent", "write request = { method = \"POST\", path = \"/…\" }");
+    }
+    let request_path = [path, &["request"]].concat();
+    let request: Option<RequestText> = request_text.and_then(|text| problems.read(&request_path, text));
+    let text: ToolText = problems.read(path, Spanned::new(0..0, DeValue::Table(table)))?;
+    let parts = Parts::read(problems, surroundings, path, &text);
+    let effect = if text.read { Effect::Read } else { Effect::Write };
+    let shared = shared?;
+    let contract = contract(problems, path, &shared.contract, &text, effect)?;
+    let plan = match CarrierPlan::new(&contract) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let way_out =
+                "use a contract whose first carrier is a header, a body field, a form field or a query parameter";
+            problems.add(&[&path[..2], &["contract"]].concat(), error.to_string(), way_out);
+            return None;
+        }
+    };
+    let mapping = build_request::mapping(problems, &request_path, request?, effect, &plan, shared.host.auth.as_ref())?;
+    let contract = build_request::without_marker(contract, &mapping);
+    let answer_within = patience(problems, path, "timeout", text.timeout, shared.answer_within);
+    let send_within = patience(problems, path, "send_within", text.send_within, shared.send_within);
+    if send_within <= shared.host.connect_timeout {
+        problems.add(
+            &[path, &["send_within"]].concat(),
+            "a connection that takes its whole time would leave none to send",
+            "make send_within longer than the destination's connect_timeout",
+        );
+    }
+    check_deadline(problems, path, &contract, text.deadline.map(|deadline| deadline.duration()));
+    check_key(problems, path, &contract, effect);
+    let (name, version, schema, comparison) = (parts.name?, parts.version?, parts.schema?, parts.comparison?);
+    let mut warnings = shared.warnings.clone();
+    let description = text.description.unwrap_or_default();
+    warnings.extend(explain::warnings(effect, &description, &schema, &mapping));
+    let http = HttpDestination::new(Arc::clone(&shared.host), name.clone(), contract, plan, mapping);
+    let tool = Tool {
+        name,
+        version,
+        title: parts.title,
+        description,
+        schema,
+        effect,
+        comparison,
+        business_key: text.business_key,
+        without_identity: text.without_identity.unwrap_or_default(),
+        approval: text.approval,
+        answer_within,
+        send_within,
+        deadline: text.deadline.map(|deadline| deadline.duration()),
+        retry: parts.retry,
+        annotations: Annotations {
+            title: text.annotations.title,
+            destructive: text.annotations.destructive,
+            open_world: text.annotations.open_world,
+        },
+        http: Arc::new(http),
+        warnings,
+    };
+    (problems.count() == before).then_some(tool)
+}
+
+/// What needs nothing of the destination.
+struct Parts {
+    name: Option<ToolName>,
+    version: Option<ToolVersion>,
+    title: Option<Template>,
+    schema: Option<Schema>,
+    comparison: Option<Comparison>,
+    retry: RetryPolicy,
+}
+
+impl Parts {
+    fn read(problems: &mut Problems<'_>, surroundings: &Surroundings<'_>, path: &[&str], text: &ToolText) -> Self {
+        let key = path.last().copied().unwrap_or_default();
+        let name = ToolName::parse(text.name.as_deref().unwrap_or(key));
+        let name = recorded(problems, &[path, &["name"]].concat(), name, "use letters, digits, '-', '_' and '.'");
+        let version = ToolVersion::parse(text.version.as_deref().unwrap_or("1"));
+        let version = recorded(problems, &[path, &["version"]].concat(), version, "write version = \"1\"");
+        let title = text.title.as_deref().and_then(|title| {
+            let way_out = "a placeholder is written {/field}, and a brace {{ or }}";
+            recorded(problems, &[path, &["title"]].concat(), Template::parse(title, &[]), way_out)
+        });
+        let comparison = Comparison::new(text.free_text.clone(), text.volatile.clone());
+        let comparison = recorded(problems, &[path, &["free_text"]].concat(), comparison, "");
+        match text.without_identity {
+            Some(word @ (WithoutIdentity::Approve | WithoutIdentity::Scope)) => problems.add(
+                &[path, &["without_identity"]].concat(),
+                format!("{word:?} is not built yet").to_lowercase(),
+                "write \"refuse\" or \"hold\"",
+            ),
+            Some(WithoutIdentity::Refuse | WithoutIdentity::Hold) | None => {}
+        }
+        let schema = schema(problems, surroundings, path, text);
+        let retry = retry(problems, path, &text.retry);
+        Self { name, version, title, schema, comparison, retry }
+    }
+}
+
+fn recorded<T, E: std::fmt::Display>(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    result: Result<T, E>,
+    way_out: &str,
+) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            problems.add(path, error.to_string(), way_out);
+            None
+        }
+    }
+}
+
+fn schema(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    text: &ToolText,
+) -> Option<Schema> {
+    let (place, document) = match (&text.schema, &text.schema_file) {
+        (Some(_), Some(_)) => {
+            problems.add(&[path, &["schema_file"]].concat(), "the schema is given twice", "keep schema or schema_file");
+            return None;
+        }
+        (Some(schema), None) => ("schema", schema.clone()),
+        (None, Some(file)) => {
+            let path = [path, &["schema_file"]].concat();
+            let content = read_file(problems, surroundings, &path, file)?;
+            match serde_json::from_str(&content) {
+                Ok(document) => ("schema_file", document),
+                Err(error) => {
+                    problems.add(&path, format!("{file} is no JSON: {error}"), "");
+                    return None;
+                }
+            }
+        }
+        (None, None) => return recorded(problems, path, Schema::any_object(), ""),
+    };
+    recorded(problems, &[path, &[place]].concat(), Schema::compile(document), "")
+}
+
+fn retry(problems: &mut Problems<'_>, path: &[&str], text: &RetryText) -> RetryPolicy {
+    let usual = RetryPolicy::default();
+    let policy = RetryPolicy {
+        attempts_max: text.attempts_max.unwrap_or(usual.attempts_max),
+        transport_base: text.transport_base.unwrap_or(usual.transport_base),
+        throttle_base: text.throttle_base.unwrap_or(usual.throttle_base),
+        cap: text.cap.unwrap_or(usual.cap),
+    };
+    if !(1..=ATTEMPTS_MAX).contains(&policy.attempts_max) {
+        let way_out = format!("write a number from 1 to {ATTEMPTS_MAX}");
+        problems.add(&[path, &["retry", "attempts_max"]].concat(), "that many attempts cannot be made", way_out);
+    }
+    policy
+}
+
+/// The destination's contract with what the tool says of its own request.
+fn contract(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    contract: &Contract,
+    text: &ToolText,
+    effect: Effect,
+) -> Option<Contract> {
+    let mut contract = match effect {
+        Effect::Write => contract.clone(),
+        // A read carries no key and leaves nothing to be found.
+        Effect::Read => Contract::promising_nothing(&contract.id),
+    };
+    let changed = text.effect_id.is_some()
+        || text.refused_if.is_some()
+        || text.success_if.is_some()
+        || text.marker.is_some()
+        || text.lookup.is_some();
+    match &text.effect_id {
+        Some(EffectPlace::Pointer(at)) => contract.effect.id = Some(Locator::Body(at.clone())),
+        Some(EffectPlace::Locator(at)) => contract.effect.id = Some(at.clone()),
+        None => {}
+    }
+    contract.refused_if = text.refused_if.clone().or(contract.refused_if);
+    contract.marker = text.marker.clone().or(contract.marker);
+    contract.lookup = text.lookup.clone().or(contract.lookup);
+    if let Some(when) = &text.success_if {
+        contract.responses.push(ResponseRule { when: when.clone(), is: Meaning::Confirmed });
+    }
+    if !changed {
+        return Some(contract);
+    }
+    recorded(problems, path, contract.validate().map(|()| contract.clone()), "")
+}
+
+/// An operation that may still be sent when the destination has forgotten its key would be done twice.
+fn check_deadline(problems: &mut Problems<'_>, path: &[&str], contract: &Contract, deadline: Option<Duration>) {
+    match (contract.horizon.recognised(), deadline) {
+        (Recognised::For(recognised), Some(deadline)) if contract.key.is_some() && deadline >= recognised => {
+            problems.add(
+                &[path, &["deadline"]].concat(),
+                format!("the destination surely recognises a key for {} s only", recognised.as_secs()),
+                "write a shorter deadline",
+            );
+        }
+        (Recognised::For(_) | Recognised::Always | Recognised::Never, Some(_) | None) => {}
+    }
+}
+
+/// Whether the keys that the ledger makes fit the destination.
+fn check_key(problems: &mut Problems<'_>, path: &[&str], contract: &Contract, effect: Effect) {
+    let (Some(rules), Some(key), Effect::Write) = (&contract.key, sample_key(), effect) else { return };
+    let way_out = "use another carrier in the contract, or contract = \"none\"";
+    recorded(problems, &[&path[..2], &["contract"]].concat(), rules.written(&key), way_out);
+}

@@ -1,0 +1,118 @@
+//! What a person writes under `[destination.*]`, as types. Unknown fields are mistakes.
+
+mod source;
+
+use std::collections::BTreeMap;
+
+use onceward_core::contract::{Locator, Lookup, MarkerField, Predicate, Span};
+use onceward_core::pointer::Pointer;
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) use self::source::{Problems, TextTable, table_of, take};
+use crate::mapping::Encoding;
+use crate::tool::{Approval, WithoutIdentity};
+
+/// `[destination.NAME]`, without `contract` and `tool`, which are read by themselves so that one mistake hides no other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DestinationText {
+    pub(crate) url: String,
+    pub(crate) account: Option<String>,
+    #[serde(default)]
+    pub(crate) scope: BTreeMap<String, String>,
+    pub(crate) connect_timeout: Option<Span>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) send_within: Option<Span>,
+    pub(crate) max_in_flight: Option<u32>,
+}
+
+/// `auth = { … }`: one of the three ways.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuthText {
+    pub(crate) bearer: Option<String>,
+    pub(crate) header: Option<String>,
+    pub(crate) value: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+/// `[destination.NAME.tool.NAME]`, without `request`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolText {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) schema: Option<Value>,
+    pub(crate) schema_file: Option<String>,
+    #[serde(default)]
+    pub(crate) read: bool,
+    #[serde(default)]
+    pub(crate) free_text: Vec<Pointer>,
+    #[serde(default)]
+    pub(crate) volatile: Vec<Pointer>,
+    #[serde(default)]
+    pub(crate) business_key: Vec<Pointer>,
+    pub(crate) without_identity: Option<WithoutIdentity>,
+    #[serde(default)]
+    pub(crate) approval: Approval,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) send_within: Option<Span>,
+    pub(crate) deadline: Option<Span>,
+    #[serde(default)]
+    pub(crate) retry: RetryText,
+    pub(crate) refused_if: Option<Predicate>,
+    pub(crate) success_if: Option<Predicate>,
+    pub(crate) effect_id: Option<EffectPlace>,
+    pub(crate) marker: Option<MarkerField>,
+    pub(crate) lookup: Option<Lookup>,
+    #[serde(default)]
+    pub(crate) annotations: AnnotationsText,
+}
+
+/// `retry = { … }`; what is left out keeps its usual value.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryText {
+    pub(crate) attempts_max: Option<u32>,
+    pub(crate) transport_base: Option<Span>,
+    pub(crate) throttle_base: Option<Span>,
+    pub(crate) cap: Option<Span>,
+}
+
+/// `effect_id = "/id"`, or `{ header = "X-Id" }`.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write a JSON Pointer such as \"/id\", or { header = \"NAME\" }")]
+pub(crate) enum EffectPlace {
+    Pointer(Pointer),
+    Locator(Locator),
+}
+
+/// `annotations = { … }`: what a host is told about the tool.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnnotationsText {
+    pub(crate) title: Option<String>,
+    pub(crate) destructive: Option<bool>,
+    pub(crate) open_world: Option<bool>,
+}
+
+/// `request = { … }`
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RequestText {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) query: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Option<Value>,
+    #[serde(default)]
+    pub(crate) encoding: Encoding,
+    #[serde(default)]
+    pub(crate) required: Vec<Pointer>,
+}

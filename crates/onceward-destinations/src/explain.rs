@@ -1,0 +1,207 @@
+//! What `onceward check` says of each tool: its key, its lookup, and what a lost reply becomes.
+
+use std::fmt;
+use std::time::Duration;
+
+use onceward_core::contract::{Contract, LookupRequest};
+use onceward_core::event::Cause;
+use onceward_core::evidence::{NextCheck, RedriveCase, ScopeEquality, may_redrive, next_check};
+use onceward_core::key::{AttemptNumber, Generation};
+use onceward_core::state::Uncertain;
+use onceward_core::time::Timestamp;
+use onceward_ledger::destination::Destination as _;
+use serde::Serialize;
+
+use crate::catalog::Catalog;
+use crate::mapping::{BodyMapping, Mapping};
+use crate::schema::Schema;
+use crate::tool::{Approval, Effect, Tool, WithoutIdentity, sample_key};
+
+/// One tool, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolLine {
+    /// The tool.
+    pub tool: String,
+    /// Its destination.
+    pub destination: String,
+    /// The id of the destination's contract.
+    pub contract: String,
+    /// Whether it reads or writes.
+    pub effect: Effect,
+    /// Where its operation ids come from.
+    pub key: String,
+    /// Where the key that the destination sees travels.
+    pub carrier: String,
+    /// How an effect is found after its reply was lost.
+    pub lookup: String,
+    /// What a lost reply becomes.
+    pub lost_reply: String,
+    /// What somebody should look at.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Display for ToolLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.effect {
+            Effect::Read => write!(f, "{} ({}): reads, passes through", self.tool, self.destination)?,
+            Effect::Write => write!(
+                f,
+                "{} ({}, {}): key {}; sent as {}; lookup {}; a lost reply: {}",
+                self.tool, self.destination, self.contract, self.key, self.carrier, self.lookup, self.lost_reply
+            )?,
+        }
+        self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
+    }
+}
+
+impl Catalog {
+    /// One line per tool, by name.
+    #[must_use]
+    pub fn explain(&self) -> Vec<ToolLine> {
+        self.tools().map(|tool| line(tool)).collect()
+    }
+}
+
+fn line(tool: &Tool) -> ToolLine {
+    let contract = tool.contract();
+    let none = || "none".to_owned();
+    let (key, carrier, lookup, lost) = match tool.effect() {
+        Effect::Read => (none(), none(), none(), "it is read again".to_owned()),
+        Effect::Write => (key(tool), tool.http.plan().describe(), lookup(contract), lost_reply(contract)),
+    };
+    ToolLine {
+        tool: tool.name().to_string(),
+        destination: tool.destination_name().to_owned(),
+        contract: tool.http.contract().id.clone(),
+        effect: tool.effect(),
+        key,
+        carrier,
+        lookup,
+        lost_reply: lost,
+        warnings: tool.warnings.clone(),
+    }
+}
+
+fn key(tool: &Tool) -> String {
+    let without = match tool.without_identity() {
+        WithoutIdentity::Refuse => "a call without one is refused",
+        WithoutIdentity::Hold => "without one, a repetition is held",
+        WithoutIdentity::Approve => "a call without one waits for approval",
+        WithoutIdentity::Scope => "without one, the run's scope decides",
+    };
+    match tool.approval() {
+        Approval::None => format!("the caller's operation id ({without})"),
+        Approval::Required => format!("the caller's operation id ({without}; a person approves each)"),
+    }
+}
+
+fn lookup(contract: &Contract) -> String {
+    let Some(lookup) = &contract.lookup else { return "none".to_owned() };
+    match &lookup.request {
+        LookupRequest::Http { method, path, .. } => format!("{method} {path}"),
+        LookupRequest::Tool { tool, .. } => format!("tool {tool}"),
+        LookupRequest::Nothing => "named by the contract, without a request".to_owned(),
+    }
+}
+
+/// What the rules would do if a first attempt's reply were lost now. They are asked, not repeated here.
+fn lost_reply(contract: &Contract) -> String {
+    let sent = Timestamp::EPOCH;
+    let uncertain = [Uncertain {
+        attempt: AttemptNumber(1),
+        generation: Generation(1),
+        outbound_key: contract.key.as_ref().and_then(|_| sample_key()),
+        claimed_at: sent,
+        send_before: sent,
+        ended_at: Some(sent),
+        cause: Cause::ReplyLost,
+        absences: 0,
+    }];
+    let case = |now| RedriveCase {
+        pinned: contract,
+        current: contract,
+        scope: ScopeEquality::Same,
+        uncertain: &uncertain,
+        disproved: &[],
+        last_attempt: AttemptNumber(1),
+        now,
+    };
+    match next_check(&case(sent)) {
+        NextCheck::Redrive { at } => {
+            // The permit is granted once the in-flight bound has passed, and says how long it lasts.
+            let until = match may_redrive(&case(at)) {
+                Ok(permit) if permit.valid_until().as_micros() == i64::MAX => "without end".to_owned(),
+                Ok(permit) => format!("until {}", span(permit.valid_until().since(sent))),
+                Err(_) => return "waits for a person".to_owned(),
+            };
+            match at.since(sent) {
+                Duration::ZERO => format!("same-key retry {until}"),
+                wait => format!("same-key retry after {}, {until}", span(wait)),
+            }
+        }
+        NextCheck::Lookup { at } => match at.since(sent) {
+            Duration::ZERO => "lookup at once".to_owned(),
+            wait => format!("lookup after {}", span(wait)),
+        },
+        NextCheck::Person => "waits for a person".to_owned(),
+    }
+}
+
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        seconds if seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+        seconds if seconds.is_multiple_of(60) && seconds > 120 => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// Words in a description that make a model invent a new key for what is a repetition.
+const NEW_KEY: [&str; 8] = [
+    "new key for every",
+    "new key for each",
+    "unique key for every",
+    "unique key for each",
+    "new idempotency key",
+    "unique idempotency key",
+    "fresh idempotency key",
+    "generate a uuid",
+];
+
+/// Argument names under which a model would put a key of its own.
+const KEY_ARGUMENTS: [&str; 5] = ["idempotency_key", "idempotencykey", "request_id", "requestid", "client_token"];
+
+/// What somebody should look at in a tool.
+pub(crate) fn warnings(effect: Effect, description: &str, schema: &Schema, mapping: &Mapping) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if effect == Effect::Read {
+        return warnings;
+    }
+    if mapping.method == http::Method::GET {
+        warnings.push("it writes with GET; if it only reads, say read = true".to_owned());
+    }
+    let texts = format!("{description} {}", schema.document()).to_lowercase();
+    if let Some(words) = NEW_KEY.iter().find(|words| texts.contains(**words)) {
+        warnings.push(format!(
+            "its description says {words:?}: a model that follows it makes each repetition a new operation"
+        ));
+    }
+    let properties = schema.document().get("properties").and_then(serde_json::Value::as_object);
+    for name in properties.into_iter().flat_map(serde_json::Map::keys) {
+        if KEY_ARGUMENTS.contains(&name.to_lowercase().as_str()) {
+            warnings.push(format!(
+                "its argument {name:?} looks like a key, which a model would invent; leave it to the contract"
+            ));
+        }
+        let sent = match &mapping.body {
+            BodyMapping::Arguments => true,
+            BodyMapping::None | BodyMapping::Template(_) => {
+                mapping.fields().iter().any(|field| field.is_root() || field.tokens().first() == Some(name))
+            }
+        };
+        if !sent {
+            warnings.push(format!("its argument {name:?} is never sent"));
+        }
+    }
+    warnings
+}
