@@ -1,0 +1,274 @@
+//! A local effect: the caller's own rows and the receipt, in one transaction of the writer (R15).
+//!
+//! The effect runs inside a savepoint. Either the operation, its rows and its receipt are committed together, or none is: a
+//! crash at any moment leaves no operation that is half done, and so none that is unknown.
+
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use onceward_core::event::{About, Event, Observation, Source, Verdict};
+use onceward_core::key::{AttemptNumber, OwnerId, TenantId};
+use onceward_core::operation::Operation;
+use onceward_core::receipt::Receipt;
+use onceward_core::step::Refusal;
+use onceward_core::time::Timestamp;
+use onceward_ledger::clock::Clock;
+use onceward_ledger::store::{Applied, Opening, StoreError};
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use tokio::sync::oneshot;
+
+use crate::apply::{self, Desk, Written};
+use crate::error::not_written;
+use crate::limits;
+
+/// What a local effect may do: everything to the application's own tables, in this transaction.
+///
+/// `COMMIT`, `ROLLBACK`, `SAVEPOINT`, `ATTACH`, `PRAGMA` and writes to the ledger's tables are refused by SQLite.
+#[derive(Debug)]
+pub struct LocalTx<'a> {
+    connection: &'a Connection,
+}
+
+impl Deref for LocalTx<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+/// The caller's part of a local effect. It must be fast: every other write waits for it.
+pub type Effect = Box<dyn FnOnce(&LocalTx<'_>) -> Result<Receipt, LocalError> + Send>;
+
+/// Why a local effect did not happen, in the words of who runs it.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// SQLite refused a statement, or it took too long.
+    #[error("{0}")]
+    Sql(#[from] rusqlite::Error),
+    /// The application's own reason.
+    #[error("{0}")]
+    Application(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl LocalError {
+    /// The application's own reason.
+    pub fn because(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Application(reason.into())
+    }
+}
+
+/// What became of a local effect.
+#[derive(Debug)]
+pub enum LocalOutcome {
+    /// It was done: rows and receipt are durable.
+    Done(Operation),
+    /// The key existed; nothing ran. Here it is, to be decided on.
+    Existing(Operation),
+    /// It may repeat this earlier operation; nothing ran.
+    Suspected(Operation),
+    /// A rule refused it; nothing ran.
+    Refused {
+        /// Which rule.
+        refusal: Refusal,
+        /// The operation as it would have stood.
+        operation: Operation,
+    },
+}
+
+/// Why a local effect has no outcome. In every case but [`Store`](Self::Store) with `CommitUnknown` nothing of it is left: no
+/// row, no receipt, no operation; the same call may be made again.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalFailure {
+    /// The effect said no, and was rolled back.
+    #[error("the effect failed and was rolled back: {0}")]
+    Effect(LocalError),
+    /// The effect panicked, and was rolled back.
+    #[error("the effect panicked and was rolled back: {0}")]
+    Panicked(String),
+    /// The effect took longer than it may, and was rolled back.
+    #[error("the effect took longer than {} ms and was rolled back", .0.as_millis())]
+    TookTooLong(Duration),
+    /// The events of the opening do not leave an attempt in this owner's hands.
+    #[error("a local effect is opened with the claim of its first attempt")]
+    NotClaimed,
+    /// The ledger could not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The result of a local effect, as it is sent back.
+pub(crate) type LocalResult = Result<LocalOutcome, LocalFailure>;
+
+/// A local effect that waits for the writer.
+pub(crate) struct LocalJob {
+    opening: Opening,
+    effect: Effect,
+    reply: oneshot::Sender<LocalResult>,
+}
+
+/// A local effect that ran and waits for the commit.
+pub(crate) struct LocalRun {
+    pub(crate) result: LocalResult,
+    pub(crate) written: Option<Written>,
+    pub(crate) reply: oneshot::Sender<LocalResult>,
+}
+
+impl LocalJob {
+    pub(crate) fn new(opening: Opening, effect: Effect, reply: oneshot::Sender<LocalResult>) -> Self {
+        Self { opening, effect, reply }
+    }
+
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.opening.operation.key.tenant
+    }
+
+    pub(crate) fn fail(self, error: StoreError) {
+        // Nobody waits any more for an answer that is not taken.
+        let _ = self.reply.send(Err(error.into()));
+    }
+
+    pub(crate) fn into_reply(self) -> oneshot::Sender<LocalResult> {
+        self.reply
+    }
+
+    /// Runs it inside the savepoint that the writer has opened. The writer rolls back to it unless something was written.
+    pub(crate) fn run(self, connection: &mut Connection, guard: &Guard, at: Timestamp, desk: &mut Desk) -> LocalRun {
+        let Self { opening, effect, reply } = self;
+        let (result, written) = match run(opening, effect, connection, guard, at, desk) {
+            Ok((outcome, written)) => (Ok(outcome), written),
+            Err(failure) => (Err(failure), None),
+        };
+        LocalRun { result, written, reply }
+    }
+}
+
+fn run(
+    mut opening: Opening,
+    effect: Effect,
+    connection: &mut Connection,
+    guard: &Guard,
+    at: Timestamp,
+    desk: &mut Desk,
+) -> Result<(LocalOutcome, Option<Written>), LocalFailure> {
+    // What the rules say comes first; only an operation that may run runs.
+    let Some((owner, attempt)) = claimed(&opening) else { return Err(LocalFailure::NotClaimed) };
+    let trial = apply::decide_opening(connection, opening.clone(), at, desk).map_err(StoreError::from)?;
+    match trial {
+        Applied::Opened(_) => {}
+        Applied::Existing(operation) => return Ok((LocalOutcome::Existing(operation), None)),
+        Applied::Suspected(operation) => return Ok((LocalOutcome::Suspected(operation), None)),
+        Applied::Refused { refusal, operation } => return Ok((LocalOutcome::Refused { refusal, operation }, None)),
+        Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => return Err(LocalFailure::NotClaimed),
+    }
+    let receipt = perform(effect, connection, guard)?;
+    opening.events.push(Event::Observe(Observation {
+        about: About::Attempt(attempt),
+        verdict: Verdict::Effect(receipt),
+        source: Source::Owner(owner),
+        next_check: None,
+        note: None,
+    }));
+    let outcome = apply::open(connection, opening, None, at, desk).map_err(StoreError::from)?;
+    match outcome.answer {
+        Applied::Opened(operation) => Ok((LocalOutcome::Done(operation), outcome.written)),
+        Applied::Refused { refusal, operation } => Ok((LocalOutcome::Refused { refusal, operation }, None)),
+        Applied::Existing(_) | Applied::Suspected(_) | Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => {
+            // The write lock is held since the trial, so only the effect itself can have changed what is found.
+            Err(StoreError::Corrupt("the effect changed the ledger's own tables".to_owned()).into())
+        }
+    }
+}
+
+fn claimed(opening: &Opening) -> Option<(OwnerId, AttemptNumber)> {
+    opening.events.iter().find_map(|event| match event {
+        Event::Claim(claim) => Some((claim.owner.clone(), claim.attempt)),
+        Event::Approve { .. }
+        | Event::Begin { .. }
+        | Event::Extend { .. }
+        | Event::Observe(_)
+        | Event::Close(_)
+        | Event::Supersede { .. }
+        | Event::Purge(_) => None,
+    })
+}
+
+/// Runs the caller's part: guarded, timed, and with a panic turned into an answer.
+fn perform(effect: Effect, connection: &mut Connection, guard: &Guard) -> Result<Receipt, LocalFailure> {
+    let sql = |error: rusqlite::Error| LocalFailure::Store(not_written(&error));
+    let until = guard.clock.uptime() + limits::LOCAL_EFFECT;
+    let clock = Arc::clone(&guard.clock);
+    connection.progress_handler(limits::PROGRESS_STEPS, Some(move || clock.uptime() >= until)).map_err(sql)?;
+    guard.raised.store(true, Ordering::Relaxed);
+    let performed = catch_unwind(AssertUnwindSafe(|| effect(&LocalTx { connection })));
+    guard.raised.store(false, Ordering::Relaxed);
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(sql)?;
+    let late = guard.clock.uptime() >= until;
+    match performed {
+        Ok(Ok(receipt)) if !late => Ok(receipt),
+        Ok(_) if late => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
+        Ok(Ok(_)) => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
+        Ok(Err(error)) => Err(LocalFailure::Effect(error)),
+        Err(panic) => Err(LocalFailure::Panicked(words(panic.as_ref()))),
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (None, Some(text)) => text.clone(),
+        (None, None) => "without words".to_owned(),
+    }
+}
+
+/// What refuses statements while an effect runs.
+///
+/// It is installed once and switched: installing it would make SQLite prepare every statement anew.
+pub(crate) struct Guard {
+    raised: Arc<AtomicBool>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Guard {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { raised: Arc::new(AtomicBool::new(false)), clock }
+    }
+
+    pub(crate) fn install(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let raised = Arc::clone(&self.raised);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if raised.load(Ordering::Relaxed) && is_denied(&context) {
+                Authorization::Deny
+            } else {
+                Authorization::Allow
+            }
+        }))
+    }
+}
+
+fn is_denied(context: &AuthContext<'_>) -> bool {
+    let ours = |name: &str| name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("onceward_"));
+    match context.action {
+        AuthAction::Transaction { .. }
+        | AuthAction::Savepoint { .. }
+        | AuthAction::Attach { .. }
+        | AuthAction::Detach { .. }
+        | AuthAction::Pragma { .. }
+        | AuthAction::Unknown { .. } => true,
+        AuthAction::Insert { table_name }
+        | AuthAction::Update { table_name, .. }
+        | AuthAction::Delete { table_name }
+        | AuthAction::AlterTable { table_name, .. }
+        | AuthAction::DropTable { table_name }
+        | AuthAction::CreateTrigger { table_name, .. }
+        | AuthAction::CreateTempTrigger { table_name, .. }
+        | AuthAction::CreateIndex { table_name, .. }
+        | AuthAction::DropIndex { table_name, .. }
+        | AuthAction::DropTrigger { table_name, .. } => ours(table_name),
+        _ => false,
+    }
+}

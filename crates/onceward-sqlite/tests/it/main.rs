@@ -1,0 +1,3 @@
+//! The store as its callers see it.
+
+mod suite;
