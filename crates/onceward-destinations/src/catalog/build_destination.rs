@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onceward_core::contract::{Contract, Span, built_in};
+use onceward_core::contract::{Contract, ContractError, Span, built_in};
 use onceward_core::limits::NAME_BYTES_MAX;
 use reqwest::Url;
 use tokio::sync::Semaphore;
@@ -217,7 +217,7 @@ fn contract(
             match contract.validate() {
                 Ok(()) => Some(contract),
                 Err(error) => {
-                    problems.add(&path, error.to_string(), "");
+                    contract_mistake(problems, &path, &error, |place| place);
                     None
                 }
             }
@@ -226,6 +226,22 @@ fn contract(
             problems.add(&path, "a contract is a name, a path or a table", "write contract = \"none\"");
             None
         }
+    }
+}
+
+/// Records a mistake of a contract at its field; `written_as` is the name under which the field stands below `path`.
+pub(super) fn contract_mistake(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    error: &ContractError,
+    written_as: impl Fn(&str) -> &str,
+) {
+    match error {
+        ContractError::Field { place, message, .. } => {
+            let field: Vec<&str> = written_as(place).split('.').collect();
+            problems.add(&[path, &field[..]].concat(), message, "");
+        }
+        ContractError::Text { .. } => problems.add(path, error.to_string(), ""),
     }
 }
 

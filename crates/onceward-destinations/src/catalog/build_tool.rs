@@ -11,7 +11,7 @@ use onceward_core::retry::RetryPolicy;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::build_destination::{Shared, patience, read_file};
+use super::build_destination::{Shared, contract_mistake, patience, read_file};
 use super::{Surroundings, build_request};
 use crate::carrier::CarrierPlan;
 use crate::config::{EffectPlace, Problems, RequestText, RetryText, TextTable, ToolText, table_of, take};
@@ -245,10 +245,18 @@ fn contract(
     if let Some(when) = &text.success_if {
         contract.responses.push(ResponseRule { when: when.clone(), is: Meaning::Confirmed });
     }
-    if !changed {
-        return Some(contract);
+    match contract.validate() {
+        Err(error) if changed => {
+            contract_mistake(problems, path, &error, |place| match place {
+                "responses" => "success_if",
+                "effect.id" => "effect_id",
+                other => other,
+            });
+            None
+        }
+        // What is wrong with the destination's own contract has been said there.
+        Ok(()) | Err(_) => Some(contract),
     }
-    recorded(problems, path, contract.validate().map(|()| contract.clone()), "")
 }
 
 /// An operation that may still be sent when the destination has forgotten its key would be done twice.
