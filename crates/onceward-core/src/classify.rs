@@ -1,6 +1,6 @@
 //! What an observed behaviour of a destination means for the effect: total, pure, and tested row by row.
 //!
-//! Each [`Classified`] names its row of the table in docs/contracts/README.md. Nothing here decides whether another dispatch is
+//! Each [`Classified`] names its row of the table in docs/contracts/classification.md. Nothing here decides whether another dispatch is
 //! permitted: [`evidence`](crate::evidence) does, at the time it would be made.
 
 mod facts;

@@ -34,27 +34,36 @@ pub struct RetentionPolicy {
 /// Only settled operations are swept, and none with a disagreement that nobody has looked at: its payloads are the evidence.
 #[must_use]
 pub fn purge_due(policy: &RetentionPolicy, operation: &Operation, now: Timestamp) -> Option<PurgeScope> {
-    let settled_at = operation.settled_at?;
-    let unseen =
-        operation.history.disagreement.as_ref().is_some_and(|disagreement| disagreement.acknowledged_at.is_none());
-    if unseen {
+    if operation.history.in_disagreement() {
         return None;
     }
-    let has_answer = match &operation.state {
+    due(policy, held(&operation.state, operation.settled_at?, &operation.binding.arguments)?, now)
+}
+
+/// Which payloads a settled operation still has.
+#[derive(Clone, Copy)]
+struct Held {
+    settled_at: Timestamp,
+    arguments: bool,
+    answer: bool,
+}
+
+fn held<T>(state: &State, settled_at: Timestamp, arguments: &Kept<T>) -> Option<Held> {
+    let answer = match state {
         State::Succeeded(success) => success.answer.present().is_some(),
         State::Rejected(refused) => refused.answer.present().is_some(),
         State::Closed(_) => false,
         State::Proposed(_) | State::Approved(_) | State::Pending(_) | State::Unknown(_) => return None,
     };
-    let has_arguments = match &operation.binding.arguments {
-        Kept::Present(_) => true,
-        Kept::Erased { .. } => false,
-    };
-    let passed = |period: Option<Span>| period.is_some_and(|period| settled_at.plus(period.duration()) <= now);
-    if passed(policy.everything) && (has_answer || has_arguments) {
+    Some(Held { settled_at, arguments: arguments.present().is_some(), answer })
+}
+
+fn due(policy: &RetentionPolicy, held: Held, now: Timestamp) -> Option<PurgeScope> {
+    let passed = |period: Option<Span>| period.is_some_and(|period| held.settled_at.plus(period.duration()) <= now);
+    if passed(policy.everything) && (held.answer || held.arguments) {
         return Some(PurgeScope::Everything);
     }
-    (passed(policy.arguments) && has_arguments).then_some(PurgeScope::Arguments)
+    (passed(policy.arguments) && held.arguments).then_some(PurgeScope::Arguments)
 }
 
 /// Both clocks at one moment.
@@ -103,9 +112,88 @@ pub fn sweep(before: Clocks, now: Clocks, newest_entry: Option<Timestamp>) -> Sw
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::AttemptNumber;
+    use crate::operation::DisagreementKind;
+    use crate::receipt::Answer;
+    use crate::state::{Proposal, ProposalReason, Ready, Success};
 
     fn clocks(wall: u64, monotonic: u64) -> Clocks {
         Clocks { wall: Timestamp::EPOCH.plus(Duration::from_secs(wall)), monotonic: Duration::from_secs(monotonic) }
+    }
+
+    const POLICY: RetentionPolicy =
+        RetentionPolicy { arguments: Some(Span::seconds(100)), everything: Some(Span::seconds(1_000)) };
+
+    fn second(second: u64) -> Timestamp {
+        Timestamp::EPOCH.plus(Duration::from_secs(second))
+    }
+
+    fn succeeded(answer: Kept<Answer>) -> State {
+        State::Succeeded(Success {
+            attempt: AttemptNumber(1),
+            effect_id: None,
+            received_at: second(0),
+            recovered: false,
+            answer,
+        })
+    }
+
+    #[test]
+    fn a_sweep_takes_arguments_first_and_each_payload_once() {
+        let (here, gone) = (Kept::Present(()), Kept::<()>::Erased { at: second(0) });
+        let answer = || Kept::Present(Answer::json(&serde_json::json!({})));
+        let at = |state: &State, arguments: &Kept<()>, now| {
+            due(&POLICY, held(state, second(0), arguments).unwrap(), second(now))
+        };
+        let full = succeeded(answer());
+        assert_eq!(at(&full, &here, 99), None);
+        assert_eq!(at(&full, &here, 100), Some(PurgeScope::Arguments));
+        assert_eq!(at(&full, &gone, 999), None);
+        assert_eq!(at(&full, &gone, 1_000), Some(PurgeScope::Everything));
+        assert_eq!(at(&succeeded(Kept::Erased { at: second(0) }), &gone, 9_999), None);
+        let for_ever = RetentionPolicy::default();
+        assert_eq!(due(&for_ever, held(&full, second(0), &here).unwrap(), second(u64::from(u32::MAX))), None);
+    }
+
+    #[test]
+    fn a_sweep_takes_nothing_from_an_operation_that_is_not_settled() {
+        let open =
+            [State::Proposed(Proposal { reason: ProposalReason::ToolPolicy }), State::Approved(Ready::default())];
+        for state in open {
+            assert!(held(&state, second(0), &Kept::Present(())).is_none());
+        }
+    }
+
+    fn settled_operation() -> Operation {
+        serde_json::from_value(serde_json::json!({
+            "key": { "tenant": "acme", "id": "order-17" },
+            "binding": {
+                "tool": "create_ticket",
+                "tool_version": "1",
+                "comparison": serde_json::to_value(crate::fingerprint::Comparison::default()).unwrap(),
+                "fingerprint": serde_json::to_value(crate::fingerprint::Fingerprint::from_bytes([7; 32])).unwrap(),
+                "fingerprint_key": 0,
+                "arguments": { "erased": { "at": 0 } },
+            },
+            "terms": { "principal": "agent", "dispatch": "caller" },
+            "history": serde_json::to_value(crate::operation::History::default()).unwrap(),
+            "state": succeeded(Kept::Present(Answer::json(&serde_json::json!({})))),
+            "journal": crate::journal::Head::START,
+            "created_at": 0,
+            "updated_at": 0,
+            "settled_at": 0,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn evidence_of_a_disagreement_is_kept_until_a_person_has_decided() {
+        let mut operation = settled_operation();
+        assert_eq!(purge_due(&POLICY, &operation, second(1_000)), Some(PurgeScope::Everything));
+        operation.history.disagree(DisagreementKind::ReceiptsDiffer, second(5));
+        assert_eq!(purge_due(&POLICY, &operation, second(1_000)), None);
+        operation.history.disagreement.as_mut().unwrap().acknowledged_at = Some(second(6));
+        assert_eq!(purge_due(&POLICY, &operation, second(1_000)), Some(PurgeScope::Everything));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Contracts as files: what is read, what is refused, and that every word of every dimension is known.
 
+use core::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -185,6 +185,9 @@ fn in_flight_behaviour_is_documented_or_its_bound_has_elapsed() {
     // The later of the last moment to send (10 s) and the end of the connection (25 s), and the bound after it.
     assert_eq!(may_redrive(&case(&bounded, &uncertain, second(54))), Err(NoRedrive::InFlight { until: second(55) }));
     assert!(may_redrive(&case(&bounded, &uncertain, second(55))).is_ok());
+    // A connection that ended early does not shorten it: the claim permits a first byte until 10 s.
+    let early_end = [Uncertain { ended_at: Some(second(2)), ..attempt(1) }];
+    assert_eq!(may_redrive(&case(&bounded, &early_end, second(39))), Err(NoRedrive::InFlight { until: second(40) }));
     let lost_owner = [attempt(1)];
     assert_eq!(may_redrive(&case(&bounded, &lost_owner, second(39))), Err(NoRedrive::InFlight { until: second(40) }));
 }
