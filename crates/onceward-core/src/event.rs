@@ -128,7 +128,8 @@ pub struct Observation {
 pub enum About {
     /// This one.
     Attempt(AttemptNumber),
-    /// Every attempt that is uncertain at that moment.
+    /// Every attempt that is uncertain when it is recorded. Only a person disproves attempts this way: a lookup was asked
+    /// before some of them may have been made, so it names those it speaks of.
     EveryUncertain,
 }
 

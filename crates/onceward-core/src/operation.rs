@@ -10,7 +10,7 @@ use crate::fingerprint::{Comparison, Fingerprint, FingerprintKeyId};
 use crate::journal::Head;
 use crate::key::{Generation, Lane, OperationId, OperationKey, Principal, ToolName, ToolVersion};
 use crate::receipt::Kept;
-use crate::state::{Disproved, State};
+use crate::state::{Disproved, Proposal, State};
 use crate::suspicion::Suspicion;
 use crate::time::Timestamp;
 
@@ -107,11 +107,22 @@ pub struct History {
     pub disagreement: Option<Disagreement>,
     /// An erasure that waits until it is settled (R24).
     pub erasure: Option<PurgeScope>,
+    /// Set while it is unknown though nobody is known to have approved it: it was restored from a backup older than that
+    /// (R22). What disproves its attempts leads back to `proposed`, never to a dispatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapproved: Option<Proposal>,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { attempts: 0, generation: Generation(1), disproved: Vec::new(), disagreement: None, erasure: None }
+        Self {
+            attempts: 0,
+            generation: Generation(1),
+            disproved: Vec::new(),
+            disagreement: None,
+            erasure: None,
+            unapproved: None,
+        }
     }
 }
 
@@ -175,6 +186,15 @@ impl History {
             count: earlier.map_or(0, |known| known.count).saturating_add(1),
             acknowledged_at: None,
         });
+    }
+
+    /// A person has decided with the contradiction in view, if there was an open one; says whether there was.
+    pub(crate) fn acknowledge(&mut self, at: Timestamp) -> bool {
+        let open = self.in_disagreement();
+        if let Some(disagreement) = &mut self.disagreement {
+            disagreement.acknowledged_at = Some(at);
+        }
+        open
     }
 
     /// Whether a contradiction is open that no person has decided on.
