@@ -21,7 +21,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use tokio::sync::oneshot;
 
-use crate::apply::{self, Desk, Written};
+use crate::apply::{self, Desk, Outcome, Written};
 use crate::error::not_written;
 use crate::limits;
 
@@ -67,6 +67,8 @@ impl LocalError {
 pub enum LocalOutcome {
     /// It was done: rows and receipt are durable.
     Done(Operation),
+    /// It was opened without a claim, since it waits for approval; nothing ran.
+    Opened(Operation),
     /// The key existed; nothing ran. Here it is, to be decided on.
     Existing(Operation),
     /// It may repeat this earlier operation; nothing ran.
@@ -93,9 +95,6 @@ pub enum LocalFailure {
     /// The effect took longer than it may, and was rolled back.
     #[error("the effect took longer than {} ms and was rolled back", .0.as_millis())]
     TookTooLong(Duration),
-    /// The events of the opening do not leave an attempt in this owner's hands.
-    #[error("a local effect is opened with the claim of its first attempt")]
-    NotClaimed,
     /// The ledger could not take it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -155,15 +154,14 @@ fn run(
     at: Timestamp,
     desk: &mut Desk,
 ) -> Result<(LocalOutcome, Option<Written>), LocalFailure> {
-    // What the rules say comes first; only an operation that may run runs.
-    let Some((owner, attempt)) = claimed(&opening) else { return Err(LocalFailure::NotClaimed) };
+    let Some((owner, attempt)) = claimed(&opening) else {
+        let outcome = apply::open(connection, opening, None, at, desk).map_err(StoreError::from)?;
+        return told(outcome, LocalOutcome::Opened);
+    };
+    // What the rules say comes first: only an operation that may run runs.
     let trial = apply::decide_opening(connection, opening.clone(), at, desk).map_err(StoreError::from)?;
-    match trial {
-        Applied::Opened(_) => {}
-        Applied::Existing(operation) => return Ok((LocalOutcome::Existing(operation), None)),
-        Applied::Suspected(operation) => return Ok((LocalOutcome::Suspected(operation), None)),
-        Applied::Refused { refusal, operation } => return Ok((LocalOutcome::Refused { refusal, operation }, None)),
-        Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => return Err(LocalFailure::NotClaimed),
+    if !matches!(trial, Applied::Opened(_)) {
+        return told(Outcome { answer: trial, written: None }, LocalOutcome::Opened);
     }
     let receipt = perform(effect, connection, guard)?;
     opening.events.push(Event::Observe(Observation {
@@ -174,14 +172,28 @@ fn run(
         note: None,
     }));
     let outcome = apply::open(connection, opening, None, at, desk).map_err(StoreError::from)?;
-    match outcome.answer {
-        Applied::Opened(operation) => Ok((LocalOutcome::Done(operation), outcome.written)),
-        Applied::Refused { refusal, operation } => Ok((LocalOutcome::Refused { refusal, operation }, None)),
-        Applied::Existing(_) | Applied::Suspected(_) | Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => {
-            // The write lock is held since the trial, so only the effect itself can have changed what is found.
-            Err(StoreError::Corrupt("the effect changed the ledger's own tables".to_owned()).into())
-        }
+    if let Applied::Existing(_) | Applied::Suspected(_) = outcome.answer {
+        // The write lock is held since the trial, so only the effect itself can have changed what is found.
+        return Err(StoreError::Corrupt("the effect changed the ledger's own tables".to_owned()).into());
     }
+    told(outcome, LocalOutcome::Done)
+}
+
+fn told(
+    outcome: Outcome,
+    opened: impl FnOnce(Operation) -> LocalOutcome,
+) -> Result<(LocalOutcome, Option<Written>), LocalFailure> {
+    let Outcome { answer, written } = outcome;
+    let told = match answer {
+        Applied::Opened(operation) => opened(operation),
+        Applied::Existing(operation) => LocalOutcome::Existing(operation),
+        Applied::Suspected(operation) => LocalOutcome::Suspected(operation),
+        Applied::Refused { refusal, operation } => LocalOutcome::Refused { refusal, operation },
+        Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => {
+            return Err(StoreError::Corrupt("an opening was answered as if it were none".to_owned()).into());
+        }
+    };
+    Ok((told, written))
 }
 
 fn claimed(opening: &Opening) -> Option<(OwnerId, AttemptNumber)> {
@@ -209,11 +221,10 @@ fn perform(effect: Effect, connection: &mut Connection, guard: &Guard) -> Result
     connection.progress_handler(0, None::<fn() -> bool>).map_err(sql)?;
     let late = guard.clock.uptime() >= until;
     match performed {
-        Ok(Ok(receipt)) if !late => Ok(receipt),
-        Ok(_) if late => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
-        Ok(Ok(_)) => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
-        Ok(Err(error)) => Err(LocalFailure::Effect(error)),
         Err(panic) => Err(LocalFailure::Panicked(words(panic.as_ref()))),
+        Ok(_) if late => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
+        Ok(Err(error)) => Err(LocalFailure::Effect(error)),
+        Ok(Ok(receipt)) => Ok(receipt),
     }
 }
 

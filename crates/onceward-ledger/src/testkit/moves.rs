@@ -100,7 +100,7 @@ pub(super) async fn every_state_is_read_back_as_it_was_answered(store: Arc<dyn S
     let replaced = Sample::new("acme", "way-3");
     opened(&store, replaced.proposed()).await;
     let by = Sample::new("acme", "way-2").key.id;
-    let closed = stepped(&store, step(&replaced.key, vec![Event::Supersede { by }])).await;
+    let closed = stepped(&store, step(&replaced.key, vec![Event::Supersede { by, note: None }])).await;
     assert_eq!(store.get(&replaced.key).await.expect("readable"), Some(closed));
 }
 
