@@ -15,6 +15,7 @@ mod execute;
 pub mod error;
 pub mod ledger;
 pub mod limits;
+pub mod local;
 pub mod operations;
 mod pins;
 pub mod recover;

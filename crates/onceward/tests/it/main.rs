@@ -1,0 +1,11 @@
+//! The engine over a real SQLite ledger.
+#![allow(clippy::disallowed_methods, reason = "tests poll with a deadline")]
+
+mod claims;
+mod external;
+mod hold;
+#[cfg(feature = "failpoints")]
+mod kill;
+mod local;
+mod recovery;
+mod stage;
