@@ -303,7 +303,6 @@ pub enum Mechanism {
     /// A field that may exist only once.
     NaturalKeyUnique,
     /// Equal messages within a time are dropped.
-    #[serde(rename = "dedupe_window")]
     RepetitionWindow,
     /// A draft that has no effect, and a commit of it.
     TwoPhaseObject,

@@ -193,7 +193,7 @@ fn every_word_of_every_dimension_is_known() {
     knows::<AbsenceIsProof>("within_horizon after_bound never not_applicable");
     knows::<Mechanism>(
         "key_replay key_replay_success_only key_replay_no_5xx key_reexecute_failures key_current_state \
-         key_conflict_with_pointer key_reject_duplicate natural_key_unique dedupe_window two_phase_object none",
+         key_conflict_with_pointer key_reject_duplicate natural_key_unique repetition_window two_phase_object none",
     );
     knows::<Confidence>(
         "official_doc spec_or_sdk sdk_or_spec server_source secondary memory inferred conflict unknown operated",

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::absence::pause;
 use super::redrive::{NoRedrive, RedriveCase, may_redrive};
+use crate::classify::Next;
 use crate::contract::{Contract, LookupKind, LookupRequest};
 use crate::event::Cause;
 use crate::limits::LOOKUP_SPAN_MAX;
@@ -88,6 +89,28 @@ pub fn next_check(case: &RedriveCase<'_>) -> NextCheck {
             | NoRedrive::KeyMismatch
             | NoRedrive::Accepted,
         ) => lookup.map_or(NextCheck::Person, |at| NextCheck::Lookup { at }),
+    }
+}
+
+/// What comes after an answer: its advice, as far as it is permitted.
+///
+/// An answer knows more than its cause does: a stored server error is not worth repeating, though the key is recognised.
+#[must_use]
+pub fn next_check_after(advice: Next, case: &RedriveCase<'_>) -> NextCheck {
+    match advice {
+        Next::RetrySameKey { not_before } | Next::Wait { not_before } => {
+            let earliest = case.now.plus(not_before.unwrap_or_default());
+            match next_check(case) {
+                NextCheck::Redrive { at } => NextCheck::Redrive { at: at.max(earliest) },
+                NextCheck::Lookup { at } => NextCheck::Lookup { at },
+                NextCheck::Person => NextCheck::Person,
+            }
+        }
+        Next::Poll | Next::LookupAfter(_) => {
+            let contract = case.pinned.narrower(case.current);
+            lookup_at(&contract, case).map_or(NextCheck::Person, |at| NextCheck::Lookup { at })
+        }
+        Next::Settle | Next::Operator | Next::RefreshCredential => NextCheck::Person,
     }
 }
 

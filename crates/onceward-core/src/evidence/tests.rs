@@ -5,6 +5,7 @@ use core::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::classify::Next;
 use crate::contract::Contract;
 use crate::event::{Cause, NoEffect, NotSent, OtherEffect};
 use crate::key::{AttemptNumber, EffectId, Generation, OutboundKey};
@@ -427,4 +428,18 @@ fn a_check_is_promised_only_where_one_is_scheduled() {
     assert_eq!(next(&listed, 8 * 24 * HOUR), NextCheck::Person);
     let bounded = keyed_with("behaviour = \"rejects\"", "bound = \"30s\"");
     assert_eq!(next(&bounded, 20), NextCheck::Redrive { at: second(40) });
+}
+
+#[test]
+fn an_answers_advice_is_followed_as_far_as_it_is_permitted() {
+    let (keyed, listed) = (contract(KEYED), contract(LISTED));
+    let uncertain = [Uncertain { cause: Cause::ServerError, ..attempt(1) }];
+    let after = |advice, contract: &Contract| next_check_after(advice, &case(contract, &uncertain, second(20)));
+    let patient = Next::RetrySameKey { not_before: Some(Duration::from_secs(7)) };
+    assert_eq!(after(patient, &keyed), NextCheck::Redrive { at: second(27) });
+    assert_eq!(after(patient, &listed), NextCheck::Lookup { at: second(60) });
+    // A stored error would be given again, though the key could be sent.
+    assert_eq!(after(Next::Operator, &keyed), NextCheck::Person);
+    assert_eq!(after(Next::LookupAfter(Duration::ZERO), &listed), NextCheck::Lookup { at: second(60) });
+    assert_eq!(after(Next::LookupAfter(Duration::ZERO), &keyed), NextCheck::Person);
 }
