@@ -4,18 +4,26 @@
 //! the stream; it takes its proxy from the environment. Each of these is a second write that nobody decided on, so no
 //! other place builds a client, and clippy.toml bans trying.
 
-use std::sync::Once;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Once};
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use onceward_ledger::clock::Clock;
+use tower::{BoxError, Layer, Service};
 
 use crate::limits::IDLE_CONNECTION;
 
 /// What differs between clients.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct ClientSettings {
     /// How long connecting may take: name, TCP and TLS together.
     pub connect_timeout: Duration,
     /// Idle connections kept per host.
     pub idle_connections: usize,
+    /// A clock that runs on while the machine is suspended.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Why no client could be made.
@@ -39,6 +47,7 @@ pub fn client(settings: ClientSettings) -> Result<reqwest::Client, ClientError> 
         .no_proxy()
         .referer(false)
         .connect_timeout(settings.connect_timeout)
+        .connector_layer(Awake { limit: settings.connect_timeout, clock: settings.clock })
         .pool_max_idle_per_host(settings.idle_connections)
         .pool_idle_timeout(IDLE_CONNECTION)
         .tcp_nodelay(true)
@@ -53,4 +62,64 @@ pub fn install_tls_provider() {
         // An error means that the program has installed its own, which stands.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+/// Refuses a connection that took longer than it may by a clock that runs through suspend (R5).
+///
+/// The client's own timer stands still while the machine sleeps: without this a laptop that is closed while connecting
+/// would send the request when it is opened again, hours after everybody has been told that it cannot be sent any more.
+#[derive(Clone)]
+struct Awake {
+    limit: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl<S> Layer<S> for Awake {
+    type Service = AwakeService<S>;
+
+    fn layer(&self, inner: S) -> AwakeService<S> {
+        AwakeService { inner, awake: self.clone() }
+    }
+}
+
+#[derive(Clone)]
+struct AwakeService<S> {
+    inner: S,
+    awake: Awake,
+}
+
+/// The machine slept while a connection was being made.
+#[derive(Debug, thiserror::Error)]
+#[error("connecting took {took:?} by the clock that runs through suspend, more than {limit:?}")]
+struct Slept {
+    took: Duration,
+    limit: Duration,
+}
+
+impl<S, R> Service<R> for AwakeService<S>
+where
+    S: Service<R, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let Awake { limit, clock } = self.awake.clone();
+        let began = clock.uptime();
+        let connecting = self.inner.call(request);
+        Box::pin(async move {
+            let connection = connecting.await?;
+            let took = clock.uptime().saturating_sub(began);
+            match took > limit {
+                true => Err(Slept { took, limit }.into()),
+                false => Ok(connection),
+            }
+        })
+    }
 }

@@ -23,7 +23,6 @@ pub(crate) struct DestinationText {
     pub(crate) scope: BTreeMap<String, String>,
     pub(crate) connect_timeout: Option<Span>,
     pub(crate) timeout: Option<Span>,
-    pub(crate) send_within: Option<Span>,
     pub(crate) max_in_flight: Option<u32>,
 }
 
@@ -60,7 +59,6 @@ pub(crate) struct ToolText {
     #[serde(default)]
     pub(crate) approval: Approval,
     pub(crate) timeout: Option<Span>,
-    pub(crate) send_within: Option<Span>,
     pub(crate) deadline: Option<Span>,
     #[serde(default)]
     pub(crate) retry: RetryText,

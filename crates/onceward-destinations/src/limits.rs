@@ -12,13 +12,13 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a whole answer may take unless the configuration says otherwise.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long after its claim a first byte may leave, unless the configuration says otherwise. A connection, and a wait for
-/// a free place among those in flight, must fit inside.
-pub const SEND_WITHIN: Duration = Duration::from_secs(15);
+/// The longest time that a configuration may give to connecting. The engine lets a first byte leave for ten seconds after
+/// its claim, and a connection and the wait for a free place must fit inside.
+pub const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(8);
 
-/// The longest of these times that a configuration may ask for. A lookup must wait for the last of them to pass, so an
-/// hour here is an hour of `unknown`.
-pub const PATIENCE_MAX: Duration = Duration::from_secs(3600);
+/// The longest time that a configuration may give to an answer. A request that holds a place for longer is a job, whose
+/// destination answers 202.
+pub const ANSWER_WITHIN_MAX: Duration = Duration::from_secs(3600);
 
 /// Requests in flight to one destination unless the configuration says otherwise.
 pub const MAX_IN_FLIGHT: u32 = 64;
@@ -61,7 +61,11 @@ pub const READ_ATTEMPTS_MAX: u32 = 3;
 /// The pause before a read is sent again; it doubles.
 pub const READ_PAUSE: Duration = Duration::from_millis(100);
 
-const _: () =
-    assert!(CONNECT_TIMEOUT.as_millis() < SEND_WITHIN.as_millis(), "a connection must fit into the time to send");
+const _: () = assert!(CONNECT_TIMEOUT.as_millis() <= CONNECT_TIMEOUT_MAX.as_millis());
+const _: () = assert!(
+    CONNECT_TIMEOUT_MAX.as_millis() < onceward_ledger::limits::SEND_WITHIN.as_millis(),
+    "a connection must fit into the time to send"
+);
+const _: () = assert!(ANSWER_WITHIN.as_millis() <= ANSWER_WITHIN_MAX.as_millis());
 const _: () = assert!(MAX_IN_FLIGHT <= MAX_IN_FLIGHT_MAX);
 const _: () = assert!(TITLE_BYTES_MAX > "…".len());

@@ -34,7 +34,6 @@ pub struct Tool {
     pub(crate) without_identity: WithoutIdentity,
     pub(crate) approval: Approval,
     pub(crate) answer_within: Duration,
-    pub(crate) send_within: Duration,
     pub(crate) deadline: Option<Duration>,
     pub(crate) retry: RetryPolicy,
     pub(crate) annotations: Annotations,
@@ -169,12 +168,6 @@ impl Tool {
     #[must_use]
     pub const fn answer_within(&self) -> Duration {
         self.answer_within
-    }
-
-    /// How long after its claim a first byte may leave (R5).
-    #[must_use]
-    pub const fn send_within(&self) -> Duration {
-        self.send_within
     }
 
     /// How long after its creation an operation may still be sent.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use onceward_core::contract::{Contract, ContractError, Span, built_in};
 use onceward_core::limits::NAME_BYTES_MAX;
+use onceward_ledger::clock::SystemClock;
 use reqwest::Url;
 use tokio::sync::Semaphore;
 use toml::Spanned;
@@ -16,7 +17,8 @@ use crate::client::{ClientSettings, client};
 use crate::config::{AuthText, DestinationText, Problems, TextTable, table_of, take};
 use crate::http::Host;
 use crate::limits::{
-    ANSWER_WITHIN, CONNECT_TIMEOUT, FILE_BYTES_MAX, MAX_IN_FLIGHT, MAX_IN_FLIGHT_MAX, PATIENCE_MAX, SEND_WITHIN,
+    ANSWER_WITHIN, ANSWER_WITHIN_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_MAX, FILE_BYTES_MAX, MAX_IN_FLIGHT,
+    MAX_IN_FLIGHT_MAX,
 };
 use crate::secrets::{self, Secret, SecretReference};
 
@@ -25,7 +27,6 @@ pub(super) struct Shared {
     pub(super) host: Arc<Host>,
     pub(super) contract: Contract,
     pub(super) answer_within: Duration,
-    pub(super) send_within: Duration,
     pub(super) warnings: Vec<String>,
 }
 
@@ -65,9 +66,15 @@ fn shared(
 ) -> Option<Shared> {
     let path = ["destination", name];
     let base = base_url(problems, &path, &text.url);
-    let connect_timeout = patience(problems, &path, "connect_timeout", text.connect_timeout, CONNECT_TIMEOUT);
-    let answer_within = patience(problems, &path, "timeout", text.timeout, ANSWER_WITHIN);
-    let send_within = patience(problems, &path, "send_within", text.send_within, SEND_WITHIN);
+    let connect_timeout = patience(
+        problems,
+        &[&path[..], &["connect_timeout"]].concat(),
+        text.connect_timeout,
+        CONNECT_TIMEOUT,
+        CONNECT_TIMEOUT_MAX,
+    );
+    let answer_within =
+        patience(problems, &[&path[..], &["timeout"]].concat(), text.timeout, ANSWER_WITHIN, ANSWER_WITHIN_MAX);
     let in_flight = text.max_in_flight.unwrap_or(MAX_IN_FLIGHT);
     if !(1..=MAX_IN_FLIGHT_MAX).contains(&in_flight) {
         let way_out = format!("write a number from 1 to {MAX_IN_FLIGHT_MAX}");
@@ -76,7 +83,7 @@ fn shared(
     let base = base?;
     let scope = scope(problems, &path, &text, &contract, &base);
     let idle_connections = in_flight.clamp(1, MAX_IN_FLIGHT_MAX) as usize;
-    let client = match client(ClientSettings { connect_timeout, idle_connections }) {
+    let client = match client(ClientSettings { connect_timeout, idle_connections, clock: Arc::new(SystemClock) }) {
         Ok(client) => client,
         Err(error) => {
             problems.add(&path, error.to_string(), "");
@@ -96,7 +103,7 @@ fn shared(
         in_flight: Semaphore::new(idle_connections),
         scope,
     });
-    Some(Shared { host, contract, answer_within, send_within, warnings })
+    Some(Shared { host, contract, answer_within, warnings })
 }
 
 fn base_url(problems: &mut Problems<'_>, path: &[&str], text: &str) -> Option<Url> {
@@ -122,17 +129,21 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// A time that was written, or the usual one.
 pub(super) fn patience(
     problems: &mut Problems<'_>,
     path: &[&str],
-    field: &str,
     written: Option<Span>,
     usual: Duration,
+    longest: Duration,
 ) -> Duration {
     let duration = written.map_or(usual, Span::duration);
-    if duration.is_zero() || duration > PATIENCE_MAX {
-        let way_out = format!("write a time from \"1ms\" to \"{}s\"", PATIENCE_MAX.as_secs());
-        problems.add(&[path, &[field]].concat(), "the time is out of range", way_out);
+    if duration.is_zero() || duration > longest {
+        problems.add(
+            path,
+            "the time is out of range",
+            format!("write a time from \"1ms\" to \"{}s\"", longest.as_secs()),
+        );
     }
     duration
 }

@@ -17,6 +17,7 @@ use crate::carrier::CarrierPlan;
 use crate::config::{EffectPlace, Problems, RequestText, RetryText, TextTable, ToolText, table_of, take};
 use crate::explain;
 use crate::http::HttpDestination;
+use crate::limits::ANSWER_WITHIN_MAX;
 use crate::schema::Schema;
 use crate::template::Template;
 use crate::tool::{Annotations, Effect, Tool, WithoutIdentity, sample_key};
@@ -79,15 +80,8 @@ fn build(
     };
     let mapping = build_request::mapping(problems, &request_path, request?, effect, &plan, shared.host.auth.as_ref())?;
     let contract = build_request::without_marker(contract, &mapping);
-    let answer_within = patience(problems, path, "timeout", text.timeout, shared.answer_within);
-    let send_within = patience(problems, path, "send_within", text.send_within, shared.send_within);
-    if send_within <= shared.host.connect_timeout {
-        problems.add(
-            &[path, &["send_within"]].concat(),
-            "a connection that takes its whole time would leave none to send",
-            "make send_within longer than the destination's connect_timeout",
-        );
-    }
+    let answer_within =
+        patience(problems, &[path, &["timeout"]].concat(), text.timeout, shared.answer_within, ANSWER_WITHIN_MAX);
     check_deadline(problems, path, &contract, text.deadline.map(|deadline| deadline.duration()));
     check_key(problems, path, &contract, effect);
     let (name, version, schema, comparison) = (parts.name?, parts.version?, parts.schema?, parts.comparison?);
@@ -107,7 +101,6 @@ fn build(
         without_identity: text.without_identity.unwrap_or_default(),
         approval: text.approval,
         answer_within,
-        send_within,
         deadline: text.deadline.map(|deadline| deadline.duration()),
         retry: parts.retry,
         annotations: Annotations {

@@ -19,7 +19,7 @@ fn configuration(url: &str) -> String {
 url = "{url}"
 contract = "ietf.idempotency_key"
 auth = {{ bearer = "env:TOKEN" }}
-connect_timeout = "400ms"
+connect_timeout = "1s"
 max_in_flight = 1
 [destination.helpdesk.tool.create]
 request = {{ method = "POST", path = "/tickets", body = "arguments" }}
@@ -154,11 +154,35 @@ async fn without_a_connection_nothing_was_sent() {
     }
 }
 
+/// A machine that sleeps for an hour whenever somebody looks away.
+struct Sleepy(std::sync::atomic::AtomicU64);
+
+impl onceward_ledger::clock::Clock for Sleepy {
+    fn now(&self) -> Timestamp {
+        Timestamp::EPOCH
+    }
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(3600, std::sync::atomic::Ordering::Relaxed))
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_sleeps_while_connecting_sends_nothing_when_it_wakes() {
+    let server = FaultServer::start(&[Fault::Answer(CREATED)]);
+    let clock = Arc::new(Sleepy(std::sync::atomic::AtomicU64::new(0)));
+    let settings =
+        crate::client::ClientSettings { connect_timeout: Duration::from_secs(5), idle_connections: 1, clock };
+    let client = crate::client::client(settings).unwrap();
+    let error = client.post(server.url()).body("{}").send().await.unwrap_err();
+    assert_eq!(answer::unanswered(&error), Observed::NotSent(NotSent::NoConnection));
+    assert!(server.requests().is_empty());
+}
+
 #[tokio::test]
 async fn when_the_time_to_send_has_passed_or_is_too_short_to_connect_nobody_connects() {
     let server = FaultServer::start(&[Fault::Answer(CREATED)]);
     let tool = at(&server.url(), "create");
-    for left in [None, Some(Duration::from_millis(399))] {
+    for left in [None, Some(Duration::from_millis(999))] {
         let observed = send(&tool, &|| left).await;
         assert_eq!(observed, Observed::NotSent(NotSent::TooLate), "{left:?}");
     }
@@ -183,7 +207,7 @@ async fn time_that_passes_while_waiting_for_a_place_counts() {
 async fn more_requests_than_may_be_in_flight_wait_and_are_then_not_sent() {
     let server = FaultServer::start(&[Fault::NeverAnswer]);
     let tool = at(&server.url(), "create");
-    let short = || Some(Duration::from_millis(450));
+    let short = || Some(Duration::from_millis(1050));
     let (first, second) = tokio::join!(send(&tool, &enough), send(&tool, &short));
     assert_eq!(first, Observed::NoAnswer(NoAnswer::TimedOut));
     assert_eq!(second, Observed::NotSent(NotSent::NoConnection));
