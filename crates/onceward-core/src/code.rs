@@ -86,6 +86,8 @@ codes! {
     ShuttingDown = "shutting_down", SameIdentity;
     /// A fault of ours; the log has more.
     Internal = "internal", SameIdentityOnly;
+    /// The destination did not answer a read; nothing was written anywhere.
+    ReadFailed = "read_failed", SameIdentity;
 }
 
 #[cfg(test)]

@@ -1,1 +1,23 @@
-//! onceward-gateway
+//! The gateway: what an agent host points at instead of the systems it writes to.
+//!
+//! [`app`] has the one way from every surface to the ledger; [`http`] and the MCP front are surfaces and decide nothing;
+//! [`auth`] turns a token into a grant on every call; [`problem`] is the only place that knows HTTP statuses; [`serve`] puts
+//! it all on a socket.
+//!
+//! Deliberately absent: sending (the destinations do), deciding about repetitions (the rules do), and anything that is kept
+//! between two calls.
+
+pub mod app;
+pub mod auth;
+pub mod check;
+pub mod config;
+pub mod http;
+pub mod identity;
+pub mod limits;
+pub mod mcp;
+pub mod problem;
+pub mod quickstart;
+pub mod serve;
+
+mod accept;
+mod telemetry;

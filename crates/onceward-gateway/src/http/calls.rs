@@ -1,0 +1,74 @@
+//! `/v1/tools`: which there are, and calling one.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use onceward_core::canonical::Canonical;
+use onceward_destinations::tool::Tool;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::answer::{AnswerView, json as answer_json, told};
+use super::request::{Body, Caller, wait};
+use crate::app::{App, Called, ToolCall};
+use crate::identity;
+use crate::problem::Problem;
+
+pub(super) async fn list_tools(State(app): State<App>, Caller(grant): Caller) -> Response {
+    let tools: Vec<Value> = app.tools_of(&grant).map(|tool| view(tool)).collect();
+    answer_json(StatusCode::OK, &json!({ "tools": tools }))
+}
+
+fn view(tool: &Tool) -> Value {
+    json!({
+        "name": tool.name().as_str(),
+        "version": tool.version().as_str(),
+        "description": tool.description(),
+        "effect": tool.effect(),
+        "arguments_schema": tool.schema(),
+        "without_identity": tool.without_identity(),
+        "approval": tool.approval(),
+        "destination": tool.destination_name(),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallBody {
+    arguments: Option<Value>,
+    operation_id: Option<String>,
+}
+
+pub(super) async fn call(
+    State(app): State<App>,
+    Caller(grant): Caller,
+    Path(tool): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<CallBody>,
+) -> Result<Response, Problem> {
+    let identity = identity::of_http(&headers, body.operation_id.as_deref())?;
+    let arguments = arguments(body.arguments)?;
+    let wait = wait(&headers)?;
+    match app.call(&grant, ToolCall { tool, identity, arguments, wait }).await? {
+        Called::Operation(envelope) => Ok(told(&envelope)),
+        Called::Read(answer) => Ok(answer_json(StatusCode::OK, &json_of_read(&answer))),
+    }
+}
+
+/// A read has no operation: only what the destination answered, whatever its status.
+fn json_of_read(answer: &onceward_core::receipt::Answer) -> impl serde::Serialize {
+    #[derive(serde::Serialize)]
+    struct Read {
+        effect: onceward_destinations::tool::Effect,
+        answer: AnswerView,
+    }
+    Read { effect: onceward_destinations::tool::Effect::Read, answer: AnswerView::of(answer) }
+}
+
+/// The arguments of a body; none are `{}`.
+pub(super) fn arguments(given: Option<Value>) -> Result<Canonical, Problem> {
+    Ok(match given {
+        Some(value) => Canonical::from_value(value)?.require_object()?,
+        None => Canonical::empty_object(),
+    })
+}

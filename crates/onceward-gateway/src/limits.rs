@@ -1,0 +1,100 @@
+//! Every maximum of the gateway's surfaces, its unit and its reason. Over a limit is a typed answer; nothing is cut silently.
+
+use std::time::Duration;
+
+use onceward_core::limits::ARGUMENTS_BYTES_MAX;
+
+/// The largest request body, in bytes. The arguments of a call are written into the ledger and may not be larger either, so
+/// what stands around them has to fit beside them.
+pub const BODY_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX;
+
+/// The largest head of a request (request line and headers), in bytes: room for a long bearer token and trace headers, and
+/// not for a payload.
+pub const HEADER_BYTES_MAX: usize = 32 * 1024;
+
+/// How much of a connection is buffered, in bytes. Above [`HEADER_BYTES_MAX`], so that a head that is a little too large is
+/// answered in our words; one far beyond is cut off by the transport.
+pub const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
+
+/// How long a client may take to send the head of a request, and then its body. A connection that trickles holds a place
+/// that others need.
+pub const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a call waits for its result when its caller does not say.
+pub const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// The longest wait that a caller may ask for. Load balancers give up at 60 s; the work goes on either way.
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long one request may take from its head to its answer. Past it the caller is told so, and the work goes on.
+pub const REQUEST_WITHIN: Duration = Duration::from_secs(120);
+
+/// Requests under way at once. Each may hold a body and an answer of a mebibyte.
+pub const REQUESTS_MAX: usize = 1024;
+
+/// Connections at once. An idle one costs its buffer.
+pub const CONNECTIONS_MAX: usize = 4096;
+
+/// How long a failed accept rests: out of descriptors, the next try would fail at once as well.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Rows of a list, and entries of a journal, unless the caller says otherwise.
+pub const PAGE_DEFAULT: u32 = 50;
+
+/// The most rows of a list and entries of a journal. An operation has at most a few hundred entries.
+pub const PAGE_MAX: u32 = 200;
+
+/// How long an application's claim may stay unsettled unless it says otherwise.
+pub const SETTLE_WITHIN_DEFAULT: Duration = Duration::from_secs(60);
+
+/// How long a stopping gateway waits for dispatches to be answered and settled. What is left becomes `unknown`.
+pub const DRAIN: Duration = Duration::from_secs(30);
+
+/// After how long a caller that was told "try again" should do so. Short: the ledger's own pauses are behind it.
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Characters of a credential's random part: 256 bits, so that guessing is no attack and no slow hash is needed.
+pub const TOKEN_BYTES: usize = 32;
+
+/// The longest token that is looked at, in bytes. Ours have fewer than a hundred.
+pub const TOKEN_TEXT_BYTES_MAX: usize = 256;
+
+const _: () = assert!(WAIT_MAX.as_millis() < REQUEST_WITHIN.as_millis(), "a caller that waits is answered in time");
+const _: () = assert!(WAIT_DEFAULT.as_millis() <= WAIT_MAX.as_millis());
+const _: () = assert!(HEADER_BYTES_MAX < CONNECTION_BUFFER_BYTES);
+const _: () = assert!(PAGE_DEFAULT <= PAGE_MAX);
+
+/// The limits that a configuration may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest request body, in bytes; at most [`BODY_BYTES_MAX`].
+    pub body_bytes_max: usize,
+    /// Requests under way at once.
+    pub requests_max: usize,
+    /// How long a call waits for its result when its caller does not say.
+    pub wait_default: Duration,
+    /// The longest wait that a caller may ask for; at most [`WAIT_MAX`].
+    pub wait_max: Duration,
+    /// How long a stopping gateway waits for what is under way.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: BODY_BYTES_MAX,
+            requests_max: REQUESTS_MAX,
+            wait_default: WAIT_DEFAULT,
+            wait_max: WAIT_MAX,
+            drain: DRAIN,
+        }
+    }
+}
+
+impl Limits {
+    /// How long a call waits, given what its caller asked for.
+    #[must_use]
+    pub fn wait(&self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or(self.wait_default).min(self.wait_max)
+    }
+}
