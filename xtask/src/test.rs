@@ -33,6 +33,7 @@ struct FeatureRun {
 const FEATURE_RUNS: &[FeatureRun] = &[
     FeatureRun { package: "onceward-ledger", feature: "failpoints" },
     FeatureRun { package: "onceward-sqlite", feature: "failpoints" },
+    FeatureRun { package: "onceward", feature: "failpoints" },
 ];
 
 /// Builds and runs the tests.

@@ -8,13 +8,14 @@ use onceward_core::event::{About, Basis, Observation, Source};
 use onceward_core::evidence::{RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
 use onceward_core::key::AttemptNumber;
 use onceward_core::operation::Operation;
-use onceward_core::retry::{self, Because, Chance, Retry, RetryPolicy};
+use onceward_core::retry::{self, Because, Chance, Retry, RetryPolicy, Spend};
 use onceward_core::state::State;
 
 use crate::claim::{EarlierUncertain, Held, Redrive, SendWindow};
 use crate::destination::Destination;
 use crate::error::LedgerError;
 use crate::execute::Claimed;
+use crate::governor::Go;
 use crate::ledger::Inner;
 use crate::limits;
 
@@ -72,6 +73,10 @@ impl Run {
             self.answer_within,
             Arc::clone(&self.inner.clock),
         );
+        let (tenant, scope) = (&operation.key.tenant, self.destination.scope());
+        if self.inner.governor.ask(tenant, scope, self.inner.clock.now()) == Go::HeldBack {
+            return classify(self.destination.contract(), &facts, &Observed::HeldBack);
+        }
         fail::fail_point!("drive::before_send");
         // A destination keeps its own time; this bound is for one that does not, and reads as a lost reply.
         let bound = limits::SEND_WITHIN + self.answer_within + Duration::from_secs(5);
@@ -81,8 +86,10 @@ impl Run {
             futures_util::future::Either::Right(_) => Observed::NoAnswer(NoAnswer::TimedOut),
         };
         fail::fail_point!("drive::after_send");
-        let facts = AttemptFacts { now: self.inner.clock.now(), ..facts };
-        classify(self.destination.contract(), &facts, &observed)
+        let now = self.inner.clock.now();
+        let classified = classify(self.destination.contract(), &AttemptFacts { now, ..facts }, &observed);
+        self.inner.governor.note(tenant, scope, &observed, &classified.verdict, now);
+        classified
     }
 
     fn observation(&self, attempt: AttemptNumber, classified: Classified) -> Observation {
@@ -121,6 +128,20 @@ impl Run {
         else {
             return Ok(None);
         };
+        // What may still be at work there costs more than what was turned away.
+        let cost = match &operation.state {
+            State::Unknown(_) => Spend::AfterTimeout,
+            State::Proposed(_)
+            | State::Approved(_)
+            | State::Pending(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => Spend::AfterRefusal,
+        };
+        if !self.inner.governor.spend(&operation.key.tenant, self.destination.scope(), cost, now) {
+            tracing::warn!(key = %operation.key, "the retry budget is spent");
+            return Ok(None);
+        }
         self.inner.runtime.sleep(at.since(now)).await;
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
         let claim = match &operation.state {
@@ -155,7 +176,7 @@ impl Inner {
         operation: &Operation,
         destination: &Arc<dyn Destination>,
     ) -> Result<Option<RedrivePermit>, LedgerError> {
-        if operation.history.in_disagreement() {
+        if operation.history.in_disagreement() || !self.governor.redrives(destination.scope()) {
             return Ok(None);
         }
         let Some(pin) = &operation.terms.pin else { return Ok(None) };

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::error::LedgerError;
+use crate::governor::Governor;
 use crate::limits;
 use crate::pins::Pins;
 use crate::running::Running;
@@ -70,6 +71,7 @@ pub(crate) struct Inner {
     pub(crate) intervals: Intervals,
     pub(crate) running: Running,
     pub(crate) pins: Pins,
+    pub(crate) governor: Governor,
     pub(crate) dispatches: Arc<Semaphore>,
     pub(crate) stopping: AtomicBool,
 }
@@ -95,6 +97,7 @@ impl Ledger {
             intervals,
             running: Running::default(),
             pins: Pins::default(),
+            governor: Governor::default(),
             dispatches: Arc::new(Semaphore::new(limits::DISPATCHES_MAX)),
             stopping: AtomicBool::new(false),
         });

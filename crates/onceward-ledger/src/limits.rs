@@ -35,4 +35,7 @@ pub const SETTLE_WITHIN_MAX: Duration = Duration::from_secs(15 * 60);
 /// How often one call re-reads a row that moved between its look and its claim, before it tells its caller to repeat.
 pub const RACES_MAX: u32 = 8;
 
+/// Tenants times destinations whose retry budget is kept in memory. Beyond it nothing is retried by itself.
+pub const GOVERNED_MAX: usize = 10_000;
+
 const _: () = assert!(SILENCE.as_millis() >= 4 * BEAT_EVERY.as_millis(), "one lost beat must not look like death");
