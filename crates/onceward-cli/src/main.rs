@@ -1,1 +1,126 @@
-fn main() {}
+//! The `onceward` binary: one file per command, and nothing decided in any of them.
+
+mod approve;
+mod call;
+mod check;
+mod client;
+mod contracts;
+mod decide;
+mod demo;
+mod exit;
+mod explain;
+mod json_input;
+mod lab;
+mod limits;
+mod log;
+mod operations;
+mod output;
+mod purge;
+mod sandbox;
+mod serve;
+mod token;
+mod withdraw;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::exit::{Exit, Failure};
+
+/// Makes the writes of AI agents safe to repeat.
+///
+/// An agent asks a tool to write something: a ticket, an order, a payment. The write happens, the reply is lost, and the
+/// agent tries again. Onceward stands between the agent and the tools, knows each approved operation by one identity, and
+/// gives every repetition the receipt of the first execution, or an honest "unknown" that nobody runs again.
+#[derive(Parser, Debug)]
+#[command(name = "onceward", version, after_help = START_HERE)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const START_HERE: &str = "\
+Start here:
+  onceward demo      see the problem and the answer, in under a minute
+  onceward serve     a gateway with tools to try, its tokens, and a first call to copy
+
+Exit codes: 0 done · 1 failed · 2 usage · 3 not settled (it may have happened, runs, or waits for a person)
+            4 refused · 5 nothing was sent, the same may be tried again.   docs/cli.md has more.";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Demo(demo::Arguments),
+    Serve(serve::Arguments),
+    Check(check::Arguments),
+    Call(call::Arguments),
+    Operations(operations::Arguments),
+    Decide(decide::Arguments),
+    Approve(approve::Arguments),
+    Withdraw(withdraw::Arguments),
+    Purge(purge::Arguments),
+    Token(token::Arguments),
+    Explain(explain::Arguments),
+    Contracts(contracts::Arguments),
+    Sandbox(sandbox::Arguments),
+    Lab(lab::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Some(command) = CommandLine::parse().command else {
+        // A newcomer who types the bare name asks what this is; that is no mistake.
+        return match CommandLine::command().print_long_help() {
+            Ok(()) => Exit::Done.into(),
+            Err(_) => Exit::Failed.into(),
+        };
+    };
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("onceward: the system gives no threads: {error}");
+            return Exit::Failed.into();
+        }
+    };
+    match runtime.block_on(run(command)) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit.into()
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Serve(arguments) => serve::run(arguments).await,
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Call(arguments) => call::run(arguments).await,
+        Command::Operations(arguments) => operations::run(arguments).await,
+        Command::Decide(arguments) => decide::run(arguments).await,
+        Command::Approve(arguments) => approve::run(arguments).await,
+        Command::Withdraw(arguments) => withdraw::run(arguments).await,
+        Command::Purge(arguments) => purge::run(arguments).await,
+        Command::Token(arguments) => token::run(arguments).await,
+        Command::Explain(arguments) => explain::run(arguments).await,
+        Command::Contracts(arguments) => contracts::run(&arguments),
+        Command::Sandbox(arguments) => sandbox::run(arguments).await,
+        Command::Lab(arguments) => lab::run(arguments).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_in_one_line_what_it_is_for() {
+        for command in CommandLine::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
+}

@@ -72,7 +72,10 @@ impl SandboxContract {
     }
 
     /// This contract with the changes that the header `Sandbox-Contract` names: `in_flight=waits; key_horizon_ms=0`.
-    pub(crate) fn with_header(&self, header: &str) -> Result<Self, ContractError> {
+    ///
+    /// # Errors
+    /// [`ContractError`] names the field.
+    pub fn with_header(&self, header: &str) -> Result<Self, ContractError> {
         let mut changes = serde_json::Map::new();
         for setting in header.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) = setting

@@ -1,0 +1,15 @@
+//! Every maximum of the command line, its unit, and why it is there.
+
+use std::time::Duration;
+
+/// How long connecting to a gateway may take: it is on this machine or in this network.
+pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long one request may take: longer than the longest wait that a gateway grants, so that its own answer comes first.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(130);
+
+/// Rows of a list unless more are asked for: what fits a screen.
+pub(crate) const ROWS: u32 = 50;
+
+/// Characters of a title in a table, so that a row stays one line.
+pub(crate) const TITLE_CHARS: usize = 48;

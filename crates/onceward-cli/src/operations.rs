@@ -1,0 +1,189 @@
+//! `onceward operations`: what became of calls. Nothing here writes.
+
+use clap::{Args, Subcommand};
+use onceward_lab::table::Table;
+use serde_json::Value;
+
+use crate::client::{Connection, segment};
+use crate::exit::{Exit, Failure};
+use crate::limits::{ROWS, TITLE_CHARS};
+use crate::output;
+
+/// See what became of calls: list them, show one, read its journal or its receipt
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Operations, newest first
+    List(List),
+    /// One operation: how it stands, and what a repetition of its call is told
+    Show(One),
+    /// What happened to one operation, in order
+    Journal(One),
+    /// The receipt of one operation
+    Receipt(One),
+}
+
+#[derive(Args, Debug)]
+struct List {
+    /// Only in these states, by commas: proposed, approved, pending, unknown, succeeded, rejected, closed
+    #[arg(long, value_name = "STATES")]
+    state: Option<String>,
+    /// Only of this tool
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only where evidence contradicts what is recorded
+    #[arg(long)]
+    disagreement: bool,
+    /// How many at most
+    #[arg(long, default_value_t = ROWS, value_name = "ROWS")]
+    limit: u32,
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args, Debug)]
+struct One {
+    /// The operation id
+    id: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    match arguments.command {
+        Command::List(arguments) => list(arguments).await,
+        Command::Show(arguments) => show(arguments).await,
+        Command::Journal(arguments) => journal(arguments).await,
+        Command::Receipt(arguments) => receipt(arguments).await,
+    }
+}
+
+async fn list(arguments: List) -> Result<Exit, Failure> {
+    let mut path = format!("/v1/operations?limit={}", arguments.limit);
+    for (name, value) in [("state", &arguments.state), ("tool", &arguments.tool), ("cursor", &arguments.cursor)] {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", segment(value)));
+        }
+    }
+    if arguments.disagreement {
+        path.push_str("&disagreement=true");
+    }
+    let page = arguments.connection.open()?.get(&path).await?.succeeded()?;
+    if arguments.json {
+        println!("{page:#}");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["operation", "tool", "state", "attempts", "created", "title"]);
+    for row in page["operations"].as_array().into_iter().flatten() {
+        let text = |field: &str| row[field].as_str().unwrap_or_default();
+        let state = match row["disagreement"].is_null() {
+            true => text("state").to_owned(),
+            false => format!("{} (!)", text("state")),
+        };
+        let title: String = text("title").chars().take(TITLE_CHARS).collect();
+        table.row(&[
+            text("operation_id"),
+            text("tool"),
+            &state,
+            &row["attempts"].to_string(),
+            text("created_at"),
+            &title,
+        ]);
+    }
+    match table.is_empty() {
+        true => println!("There are none."),
+        false => println!("{table}"),
+    }
+    if let Some(cursor) = page["next_cursor"].as_str() {
+        println!("\nThere are more: --cursor {cursor}");
+    }
+    Ok(Exit::Done)
+}
+
+async fn show(arguments: One) -> Result<Exit, Failure> {
+    let path = format!("/v1/operations/{}", segment(&arguments.id));
+    let shown = arguments.connection.open()?.get(&path).await?.succeeded()?;
+    print_shown(&shown, arguments.json);
+    Ok(exit_of_shown(&shown))
+}
+
+/// An operation as it is shown after a look or a move.
+pub(crate) fn print_shown(shown: &Value, json: bool) {
+    if json {
+        println!("{shown:#}");
+        return;
+    }
+    if shown["status"].is_null() {
+        // Whoever may move an operation but not see it is told only its state.
+        println!("{} is {}", shown["operation_id"].as_str().unwrap_or("it"), shown["state"].as_str().unwrap_or("moved"));
+        return;
+    }
+    let operation = &shown["operation"];
+    let text = |field: &str| operation[field].as_str().unwrap_or_default();
+    println!("tool       {} {}, called by {} at {}", text("tool"), text("tool_version"), text("principal"), text("created_at"));
+    println!("title      {}", text("title"));
+    if !operation["arguments"].is_null() {
+        println!("arguments  {}", operation["arguments"]);
+    }
+    for attempt in operation["uncertain_attempts"].as_array().into_iter().flatten() {
+        println!(
+            "attempt {}  sent at {}, result not known ({})",
+            attempt["attempt"],
+            attempt["claimed_at"].as_str().unwrap_or_default(),
+            attempt["cause"].as_str().unwrap_or_default()
+        );
+    }
+    println!("{}", output::told(&shown["status"], &shown["receipt"]));
+}
+
+/// A question that was answered is done, also by "rejected"; what is not settled yet has a code of its own.
+fn exit_of_shown(shown: &Value) -> Exit {
+    match output::exit_of(shown["status"]["outcome"].as_str().unwrap_or_default()) {
+        Exit::Unresolved => Exit::Unresolved,
+        Exit::Done | Exit::Failed | Exit::Usage | Exit::Refused | Exit::Unreachable => Exit::Done,
+    }
+}
+
+async fn journal(arguments: One) -> Result<Exit, Failure> {
+    let path = format!("/v1/operations/{}/journal?limit=200", segment(&arguments.id));
+    let page = arguments.connection.open()?.get(&path).await?.succeeded()?;
+    if arguments.json {
+        println!("{page:#}");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["seq", "at", "event", "actor"]);
+    for entry in page["entries"].as_array().into_iter().flatten() {
+        let text = |field: &str| entry[field].as_str().unwrap_or_default();
+        table.row(&[&entry["seq"].to_string(), text("at"), text("event"), text("actor")]);
+    }
+    println!("{table}");
+    Ok(Exit::Done)
+}
+
+async fn receipt(arguments: One) -> Result<Exit, Failure> {
+    let path = format!("/v1/operations/{}/receipt", segment(&arguments.id));
+    let reply = arguments.connection.open()?.get(&path).await?;
+    let Some(outcome) = reply.body["outcome"].as_str() else { return Err(reply.failure()) };
+    if arguments.json {
+        println!("{:#}", reply.body);
+    } else if reply.body["receipt"].is_null() {
+        println!("{}", output::told(&reply.body, &Value::Null));
+    } else {
+        println!("{:#}", reply.body["receipt"]);
+    }
+    Ok(output::exit_of(outcome))
+}

@@ -1,0 +1,157 @@
+//! `onceward token`: credentials, at a running gateway, or on the ledger's file while none runs.
+
+mod on_file;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use onceward_gateway::auth::Role;
+use onceward_lab::table::Table;
+use serde_json::{Value, json};
+
+use crate::client::{Connection, segment};
+use crate::exit::{Exit, Failure};
+
+/// Make, list and revoke tokens: agents call tools, operators look, decide and approve; no token does both
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Make a token. It is shown this once
+    Create(Create),
+    /// Every credential of the tenant, without its token
+    List(Place),
+    /// Revoke a credential: from now on it gets nothing, also no replay
+    Revoke {
+        /// Its id, as `list` shows it
+        id: String,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Create {
+    /// Who will use it
+    #[arg(long, value_name = "NAME")]
+    principal: String,
+    /// What it is for
+    #[arg(long, value_enum)]
+    role: RoleName,
+    /// For which tools: a name, or a beginning with * ; may be given more than once
+    #[arg(long, default_value = "*", value_name = "PATTERN")]
+    tools: Vec<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RoleName {
+    /// Calls tools
+    Agent,
+    /// Looks, decides, approves, purges and makes tokens
+    Operator,
+}
+
+impl RoleName {
+    const fn role(self) -> Role {
+        match self {
+            Self::Agent => Role::Agent,
+            Self::Operator => Role::Operator,
+        }
+    }
+}
+
+/// Where the credentials are.
+#[derive(Args, Debug)]
+struct Place {
+    /// The ledger's file, while no gateway runs on it; otherwise the gateway at --url is asked, with an operator's token
+    #[arg(long, value_name = "PATH")]
+    ledger: Option<PathBuf>,
+    /// Whose credentials, with --ledger; a gateway knows it from the token
+    #[arg(long, default_value = "default", requires = "ledger", value_name = "NAME")]
+    tenant: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    match arguments.command {
+        Command::Create(arguments) => create(arguments).await,
+        Command::List(place) => list(place).await,
+        Command::Revoke { id, place } => revoke(id, place).await,
+    }
+}
+
+async fn create(arguments: Create) -> Result<Exit, Failure> {
+    let Create { principal, role, tools, place } = arguments;
+    let made = match &place.ledger {
+        Some(path) => on_file::create(path, &place.tenant, &principal, role.role(), &tools).await?,
+        None => {
+            let body = json!({ "principal": principal, "role": role.role(), "tools": tools });
+            place.connection.open()?.post("/v1/credentials", &body).await?.succeeded()?
+        }
+    };
+    if place.json {
+        println!("{made:#}");
+        return Ok(Exit::Done);
+    }
+    let text = |field: &str| made[field].as_str().unwrap_or_default();
+    println!("token  {}\nid     {}\n\nIt is shown this once; the ledger keeps its hash only.", text("token"), text("id"));
+    Ok(Exit::Done)
+}
+
+async fn list(place: Place) -> Result<Exit, Failure> {
+    let list = match &place.ledger {
+        Some(path) => on_file::list(path, &place.tenant).await?,
+        None => place.connection.open()?.get("/v1/credentials").await?.succeeded()?,
+    };
+    if place.json {
+        println!("{list:#}");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["id", "principal", "scopes", "tools", "made", "revoked"]);
+    for row in list["credentials"].as_array().into_iter().flatten() {
+        let text = |field: &str| row[field].as_str().unwrap_or("–");
+        table.row(&[
+            text("id"),
+            text("principal"),
+            &words(&row["scopes"]),
+            &words(&row["tools"]),
+            text("created_at"),
+            text("revoked_at"),
+        ]);
+    }
+    match table.is_empty() {
+        true => println!("There are none."),
+        false => println!("{table}"),
+    }
+    Ok(Exit::Done)
+}
+
+fn words(list: &Value) -> String {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}
+
+async fn revoke(id: String, place: Place) -> Result<Exit, Failure> {
+    match &place.ledger {
+        Some(path) => on_file::revoke(path, &place.tenant, &id).await?,
+        None => {
+            let path = format!("/v1/credentials/{}", segment(&id));
+            place.connection.open()?.delete(&path).await?.succeeded()?;
+        }
+    }
+    match place.json {
+        true => println!("{:#}", json!({ "id": id, "revoked": true })),
+        false => println!("{id} is revoked: from now on it gets nothing, also no replay."),
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,135 @@
+//! What a run of the lab says, to people and to machines.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::expectation::Broken;
+use super::findings::Findings;
+use super::scenario::Scenario;
+
+/// How one scenario ended.
+#[derive(Clone, Debug)]
+pub struct ScenarioReport {
+    /// Which.
+    pub name: &'static str,
+    /// The sentence about it.
+    pub sentence: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+}
+
+/// How a scenario ended.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Every expectation holds.
+    Passed(Findings),
+    /// At least one expectation does not.
+    Broken {
+        /// What was found.
+        findings: Findings,
+        /// Which expectations, and what was found instead.
+        broken: Vec<Broken>,
+    },
+    /// It could not be played to its end.
+    Stopped(String),
+}
+
+impl ScenarioReport {
+    /// Judges findings by the scenario's own expectations.
+    pub(crate) fn judge(scenario: &Scenario, findings: Findings) -> Self {
+        let broken: Vec<Broken> =
+            scenario.expectations.iter().filter_map(|expectation| expectation.check(&findings)).collect();
+        let verdict =
+            if broken.is_empty() { Verdict::Passed(findings) } else { Verdict::Broken { findings, broken } };
+        Self { name: scenario.name, sentence: scenario.sentence, verdict }
+    }
+
+    /// Whether every expectation holds.
+    #[must_use]
+    pub const fn has_passed(&self) -> bool {
+        match self.verdict {
+            Verdict::Passed(_) => true,
+            Verdict::Broken { .. } | Verdict::Stopped(_) => false,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let (findings, broken) = match &self.verdict {
+            Verdict::Passed(findings) => (findings.clone(), Vec::new()),
+            Verdict::Broken { findings, broken } => {
+                (findings.clone(), broken.iter().map(ToString::to_string).collect())
+            }
+            Verdict::Stopped(why) => (Findings::new(), vec![why.clone()]),
+        };
+        let findings = findings.with("passed", self.has_passed());
+        serde_json::json!(if broken.is_empty() { findings } else { findings.with("broken", broken) })
+    }
+}
+
+impl fmt::Display for ScenarioReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.verdict {
+            Verdict::Passed(findings) => write!(f, "ok      {}: {}", self.name, findings.tell(self.sentence)),
+            Verdict::Broken { broken, .. } => {
+                write!(f, "BROKEN  {}", self.name)?;
+                broken.iter().try_for_each(|broken| write!(f, "\n        {broken}"))
+            }
+            Verdict::Stopped(why) => {
+                write!(f, "STOPPED {}\n        {}", self.name, why.replace('\n', "\n        "))
+            }
+        }
+    }
+}
+
+/// Everything a run found: the content of `results.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabReport {
+    /// Whether every scenario passed.
+    pub passed: bool,
+    /// What ran.
+    pub versions: Versions,
+    /// Each scenario's findings, by name.
+    pub scenarios: Map<String, Value>,
+    /// How many there are.
+    #[serde(skip)]
+    pub count: usize,
+    /// The names of those that did not pass.
+    #[serde(skip)]
+    pub broken: Vec<&'static str>,
+}
+
+/// What ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct Versions {
+    /// Onceward.
+    pub onceward: &'static str,
+    /// The SQLite that is built in.
+    pub sqlite: &'static str,
+}
+
+impl LabReport {
+    /// The sum of these.
+    pub(crate) fn of(reports: &[ScenarioReport]) -> Self {
+        let broken: Vec<&'static str> =
+            reports.iter().filter(|report| !report.has_passed()).map(|report| report.name).collect();
+        Self {
+            passed: broken.is_empty(),
+            versions: Versions { onceward: env!("CARGO_PKG_VERSION"), sqlite: rusqlite::version() },
+            scenarios: reports.iter().map(|report| (report.name.to_owned(), report.to_json())).collect(),
+            count: reports.len(),
+            broken,
+        }
+    }
+
+    /// The last line of a run.
+    #[must_use]
+    pub fn last_line(&self) -> String {
+        if self.passed {
+            format!("PASS: {} scenarios", self.count)
+        } else {
+            format!("FAIL: {} of {} scenarios: {}", self.broken.len(), self.count, self.broken.join(", "))
+        }
+    }
+}

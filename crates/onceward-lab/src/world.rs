@@ -1,0 +1,11 @@
+//! The two processes that every scenario has: a destination that can be told how to misbehave, and a gateway before it.
+
+mod caller;
+mod configuration;
+mod destination;
+mod gateway;
+
+pub(crate) use caller::{Caller, Decision, ticket_in, ticket_of};
+pub(crate) use configuration::{Configuration, Promise, ToolSetting};
+pub(crate) use destination::SandboxProcess;
+pub(crate) use gateway::GatewayProcess;
