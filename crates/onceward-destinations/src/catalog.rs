@@ -1,5 +1,6 @@
 //! All destinations and tools of a configuration, checked as a whole before anything starts.
 
+mod build_auth;
 mod build_destination;
 mod build_request;
 mod build_tool;

@@ -183,11 +183,8 @@ impl HttpDestination {
                 };
                 self.exchange(request, answer_within).await
             };
-            let passing = match &observed {
-                Observed::Http { status, .. } => matches!(status, 502..=504),
-                _ => true,
-            };
-            if !(passing && repeatable) || sent >= READ_ATTEMPTS_MAX {
+            let answered = matches!(&observed, Observed::Http { status, .. } if !matches!(status, 502..=504));
+            if answered || !repeatable || sent >= READ_ATTEMPTS_MAX {
                 return self.read_answer(observed);
             }
             tokio::time::sleep(pause).await;
@@ -203,7 +200,14 @@ impl HttpDestination {
             }
             Observed::Http { body: Body::Cut(_), .. } => Err(ReadError::Unreadable),
             Observed::NotSent(_) | Observed::HeldBack => Err(ReadError::NoConnection),
-            _ => Err(ReadError::NoAnswer),
+            Observed::RefusedStream
+            | Observed::WriteFailed
+            | Observed::NoAnswer(_)
+            | Observed::OwnerLost
+            | Observed::McpError { .. }
+            | Observed::McpResult { .. }
+            | Observed::McpStreamLost
+            | Observed::Function(_) => Err(ReadError::NoAnswer),
         }
     }
 }

@@ -11,16 +11,16 @@ use tokio::sync::Semaphore;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Environment, Surroundings, build_tool, section};
+use super::{Surroundings, build_auth, build_tool, section};
 use crate::auth::Auth;
 use crate::client::{ClientSettings, client};
-use crate::config::{AuthText, DestinationText, Problems, TextTable, table_of, take};
+use crate::config::{DestinationText, Problems, TextTable, table_of, take};
 use crate::http::Host;
 use crate::limits::{
     ANSWER_WITHIN, ANSWER_WITHIN_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_MAX, FILE_BYTES_MAX, MAX_IN_FLIGHT,
     MAX_IN_FLIGHT_MAX,
 };
-use crate::secrets::{self, Secret, SecretReference};
+use crate::secrets::Secret;
 
 /// What the tools of one destination are built with.
 pub(super) struct Shared {
@@ -45,11 +45,11 @@ pub(super) fn build(
         problems.add(&path, "the name is not usable", "use letters, digits, '-' and '_'");
     }
     let contract = contract(problems, surroundings, name, contract_text);
-    let auth = auth_text.and_then(|text| auth(problems, surroundings, &path, text));
+    let auth = auth_text.and_then(|text| build_auth::auth(problems, surroundings, &path, text));
     let text: Option<DestinationText> = problems.read(&path, Spanned::new(0..0, DeValue::Table(table)));
     let shared = match (contract, text) {
         (Some(contract), Some(text)) => {
-            check_live(problems, surroundings, &path, &contract, auth.as_ref());
+            build_auth::check_live(problems, surroundings, &path, &contract, auth.as_ref());
             shared(problems, name, text, contract, auth)
         }
         (Some(_) | None, Some(_) | None) => None,
@@ -310,101 +310,5 @@ pub(super) fn read_file(
             problems.add(path, format!("{name} cannot be read ({})", error.kind()), way_out);
             None
         }
-    }
-}
-
-const AUTH_WAYS: &str = "write { bearer = \"env:NAME\" }, { header = \"X-Key\", value = \"env:NAME\" } or \
-                         { user = \"NAME\", password = \"env:NAME\" }";
-
-fn auth(
-    problems: &mut Problems<'_>,
-    surroundings: &Surroundings<'_>,
-    path: &[&str],
-    written: Spanned<DeValue<'_>>,
-) -> Option<(Auth, Secret)> {
-    let path = [path, &["auth"]].concat();
-    let Ok((table, span)) = table_of(written) else {
-        problems.add(&path, "a credential is a table that names its secret", AUTH_WAYS);
-        return None;
-    };
-    // What the reader would say could repeat the secret, so only the place is taken from it.
-    let text = <AuthText as serde::Deserialize>::deserialize(toml::de::ValueDeserializer::from(Spanned::new(
-        span,
-        DeValue::Table(table),
-    )));
-    let AuthText { bearer, header, value, user, password } = match text {
-        Ok(text) => text,
-        Err(_) => {
-            problems.add(&path, "a field is unknown or no text", AUTH_WAYS);
-            return None;
-        }
-    };
-    let mut secret = |field: &str, reference: &str| {
-        let path = [&path[..], &[field]].concat();
-        let reference: SecretReference = match reference.parse() {
-            Ok(reference) => reference,
-            Err(error) => {
-                problems.add(&path, error.to_string(), "");
-                return None;
-            }
-        };
-        match secrets::read(&reference, surroundings.base_dir, surroundings.secrets) {
-            Ok(secret) => Some(secret),
-            Err(error) => {
-                problems.add(&path, error.to_string(), "");
-                None
-            }
-        }
-    };
-    let built = match (bearer, header, value, user, password) {
-        (Some(bearer), None, None, None, None) => {
-            let secret = secret("bearer", &bearer)?;
-            Auth::bearer(&secret).map(|auth| (auth, secret))
-        }
-        (None, Some(header), Some(value), None, None) => {
-            let secret = secret("value", &value)?;
-            match header.parse() {
-                Ok(name) => Auth::header(name, &secret).map(|auth| (auth, secret)),
-                Err(_) => {
-                    problems.add(&[&path[..], &["header"]].concat(), "this is no header name", AUTH_WAYS);
-                    return None;
-                }
-            }
-        }
-        (None, None, None, Some(user), Some(password)) => {
-            let secret = secret("password", &password)?;
-            Auth::basic(&user, &secret).map(|auth| (auth, secret))
-        }
-        _ => {
-            problems.add(&path, "a credential is given in one of three ways", AUTH_WAYS);
-            return None;
-        }
-    };
-    if built.is_err() {
-        problems.add(
-            &path,
-            "the secret has a character that no header carries",
-            "write it as one line of visible ASCII",
-        );
-    }
-    built.ok()
-}
-
-/// A development environment does not write into a live system.
-fn check_live(
-    problems: &mut Problems<'_>,
-    surroundings: &Surroundings<'_>,
-    path: &[&str],
-    contract: &Contract,
-    auth: Option<&(Auth, Secret)>,
-) {
-    let (Some(live), Some((_, secret))) = (&contract.live_credential, auth) else { return };
-    match surroundings.environment {
-        Environment::Dev if live.recognises(secret.expose()) => problems.add(
-            &[path, &["auth"]].concat(),
-            format!("{} is a credential of the live system, and this is a development environment", secret.reference()),
-            "use a test credential, or write environment = \"production\"",
-        ),
-        Environment::Dev | Environment::Production => {}
     }
 }

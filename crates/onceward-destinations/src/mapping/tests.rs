@@ -33,7 +33,8 @@ fn keyed(contract: &str) -> String {
 
 #[test]
 fn values_stay_inside_their_segment_parameter_and_header() {
-    let request = r#"{ method = "POST", path = "/t/{/id}", query = { q = "{/q}", gone = "{/gone}" }, headers = { X-Id = "no. {/id}", X-Gone = "{/gone}" } }"#;
+    let request = r#"{ method = "POST", path = "/t/{/id}", query = { q = "{/q}", gone = "{/gone}" },
+        headers = { X-Id = "no. {/id}", X-Gone = "{/gone}" } }"#;
     let rendered = render(request, NONE, json!({ "id": "a/../b?c#d", "q": "x&y=z ü" })).unwrap();
     assert_eq!(rendered.target, "/t/a%2F..%2Fb%3Fc%23d?q=x%26y%3Dz%20%C3%BC");
     assert_eq!(rendered.headers.get("x-id").unwrap(), "no. a/../b?c#d");
@@ -105,7 +106,9 @@ fn the_key_and_what_travels_with_it_stand_where_the_contract_says() {
         r#"{ method = "POST", path = "/", body = "arguments", encoding = "form" }"#,
     );
     assert_eq!(body(&form.unwrap()), format!("a=1&m%5Bk%5D={KEY}"));
-    let companions = "carriers = [{ in = \"header\", name = \"Repeatability-Request-ID\" }], companions = [{ in = \"header\", name = \"Repeatability-First-Sent\", value = \"first_sent_http_date\" }, { in = \"query\", name = \"v\", value = { text = \"1 2\" } }]";
+    let companions = "carriers = [{ in = \"header\", name = \"Repeatability-Request-ID\" }], companions = [
+        { in = \"header\", name = \"Repeatability-First-Sent\", value = \"first_sent_http_date\" },
+        { in = \"query\", name = \"v\", value = { text = \"1 2\" } }]";
     let rendered = place(companions, json_body).unwrap();
     assert_eq!(rendered.headers.get("repeatability-first-sent").unwrap(), "Sun, 06 Nov 1994 08:49:37 GMT");
     assert_eq!(rendered.target, "/?v=1%202");
