@@ -5,7 +5,7 @@ mod configuration;
 mod destination;
 mod gateway;
 
-pub(crate) use caller::{Caller, Decision, ticket_in, ticket_of};
+pub(crate) use caller::{Caller, ClaimReply, Decision, ticket_in, ticket_of};
 pub(crate) use configuration::{Configuration, Promise, ToolSetting};
 pub(crate) use destination::SandboxProcess;
 pub(crate) use gateway::GatewayProcess;

@@ -20,7 +20,7 @@ pub(super) async fn tenant_scope(stage: &Stage) -> Result<Findings> {
     let (first, second) = (ticket_of(&first), ticket_of(&second));
     let audit = sandbox.audit("tickets").await?;
     let effects = audit["effects"].as_array().context("the auditor gave no effects")?;
-    let keys: BTreeSet<&str> = effects.iter().filter_map(|effect| effect["key"].as_str()).collect();
+    let keys: BTreeSet<&str> = effects.iter().filter_map(|effect| effect["idempotency_key"].as_str()).collect();
     acme.call("create_ticket", "only-acme", &ticket()).await?;
     let others = globex.status("only-acme").await?;
     Ok(Findings::new()

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::repetitions::ticket;
 use crate::lab::findings::Findings;
 use crate::lab::stage::{Stage, until};
-use crate::world::{Caller, Decision, GatewayProcess, Promise, SandboxProcess};
+use crate::world::{Caller, ClaimReply, Decision, GatewayProcess, Promise, SandboxProcess};
 
 /// How long a claim of these scenarios may stay unsettled: short, so that its end comes while one watches.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
@@ -35,64 +35,82 @@ pub(super) async fn stale_pending(stage: &Stage) -> Result<Findings> {
         .with("tickets", sandbox.tickets().await?))
 }
 
-/// Attempt 1 is given up by a person's decision, attempt 2 begins, and then attempt 1 answers. Once with the ticket that
-/// attempt 2 found as well, once with another one.
+/// A function answers after its time, three times: with nothing in between; after a person had decided that it was not done
+/// and attempt 2 began and found the same ticket; and after an attempt 2 that made another one.
 pub(super) async fn late_answer(stage: &Stage) -> Result<Findings> {
     let (sandbox, gateway) = stage.both(Promise::Nothing).await?;
-    let same = overtake(&gateway, &sandbox, "same-ticket", Second::FindsTheFirst).await?;
-    let other = overtake(&gateway, &sandbox, "other-ticket", Second::MakesAnother).await?;
+    let alone = late(&gateway, &sandbox, "alone", Meanwhile::Nothing).await?;
+    let same = late(&gateway, &sandbox, "same-ticket", Meanwhile::AnotherAttemptFindsIt).await?;
+    let other = late(&gateway, &sandbox, "other-ticket", Meanwhile::AnotherAttemptMakesOne).await?;
     Ok(Findings::new()
+        .with("state_alone", alone.state)
+        .with("disagreement_alone", alone.disagreement)
         .with("state_same_ticket", same.state)
-        .with("disagreement_same_ticket", same.disagreement.unwrap_or_else(|| "none".to_owned()))
+        .with("disagreement_same_ticket", same.disagreement)
         .with("state_other_ticket", other.state)
-        .with("other_ticket_is_a_disagreement", other.disagreement.is_some())
         .with("disagreement_other_ticket", other.disagreement)
-        .with("late_answer_in_journal", same.in_journal && other.in_journal))
+        .with("recorded_late_answers", alone.recorded + same.recorded + other.recorded)
+        .with("tickets", sandbox.tickets().await?))
 }
 
-/// What the second attempt does.
+/// What happens between the end of an attempt's time and its answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Second {
-    /// It looks first and finds the ticket of the first attempt.
-    FindsTheFirst,
-    /// It makes another ticket.
-    MakesAnother,
+enum Meanwhile {
+    Nothing,
+    /// A person decides that it was not done; the next attempt looks first and finds the ticket.
+    AnotherAttemptFindsIt,
+    /// The same, and the next attempt makes another ticket.
+    AnotherAttemptMakesOne,
 }
 
 /// How an operation stands after a late answer.
-struct Overtaken {
+struct Told {
     state: String,
-    disagreement: Option<String>,
-    in_journal: bool,
+    disagreement: String,
+    /// Entries of the journal that the late answer made.
+    recorded: usize,
 }
 
-async fn overtake(gateway: &GatewayProcess, sandbox: &SandboxProcess, id: &str, second: Second) -> Result<Overtaken> {
+async fn late(gateway: &GatewayProcess, sandbox: &SandboxProcess, id: &str, meanwhile: Meanwhile) -> Result<Told> {
     let application = gateway.agent("acme", &format!("worker-{id}")).await?;
-    let operator = gateway.operator("acme", &format!("ines-{id}")).await?;
     let first = application.claim("create_ticket", id, &ticket(), SETTLE_WITHIN).await?;
     application.begin(&first).await?;
     let first_ticket = make_ticket(sandbox, id).await?;
     let state = left_pending(&application, id).await?;
     ensure!(state == "unknown", "a claim past its time is {state}");
+    let second = match meanwhile {
+        Meanwhile::Nothing => None,
+        Meanwhile::AnotherAttemptFindsIt => {
+            Some((claim_again(gateway, &application, id).await?, first_ticket.clone()))
+        }
+        Meanwhile::AnotherAttemptMakesOne => {
+            let claim = claim_again(gateway, &application, id).await?;
+            Some((claim, make_ticket(sandbox, id).await?))
+        }
+    };
+    let before = application.journal(id).await?;
+    application.settle_done(&first, &first_ticket).await?;
+    let after = application.journal(id).await?;
+    if let Some((claim, ticket)) = second {
+        application.settle_done(&claim, &ticket).await?;
+    }
+    let status = application.status(id).await?;
+    Ok(Told {
+        state: status.text("/state").to_owned(),
+        disagreement: status.body["disagreement"].as_str().unwrap_or("none").to_owned(),
+        recorded: after - before,
+    })
+}
+
+/// Attempt 2, after a person decided that attempt 1 was not done.
+async fn claim_again(gateway: &GatewayProcess, application: &Caller, id: &str) -> Result<ClaimReply> {
+    let operator = gateway.operator("acme", &format!("ines-{id}")).await?;
     let decision = Decision::dispatch_again("nothing was found in the helpdesk");
     operator.decide(id, &decision).await?.succeeded("the decision")?;
     let claim = application.claim("create_ticket", id, &ticket(), Duration::from_secs(60)).await?;
     ensure!(claim.is_granted(), "attempt 2 was not granted: {}", claim.outcome());
     application.begin(&claim).await?;
-    let second_ticket = match second {
-        Second::FindsTheFirst => first_ticket.clone(),
-        Second::MakesAnother => make_ticket(sandbox, id).await?,
-    };
-    let journal_before = application.journal(id).await?;
-    application.settle_done(&first, &first_ticket).await?;
-    let journal_after = application.journal(id).await?;
-    application.settle_done(&claim, &second_ticket).await?;
-    let status = application.status(id).await?;
-    Ok(Overtaken {
-        state: status.text("/state").to_owned(),
-        disagreement: status.body["disagreement"].as_str().map(ToOwned::to_owned),
-        in_journal: journal_after == journal_before + 1,
-    })
+    Ok(claim)
 }
 
 /// The application's own function.
