@@ -1,0 +1,10 @@
+//! The gateway over real sockets: what callers are told, and what really happened behind it.
+
+mod authority;
+mod bench;
+mod calls;
+mod claims;
+mod limits;
+mod mcp;
+mod process;
+mod secrets;
