@@ -331,7 +331,7 @@ fn call_of(tool: &Tool, identity: Identity, approval: Approval, arguments: Canon
         approval,
         deadline: tool.deadline(),
         answer_within: tool.answer_within(),
-        retry: tool.retry().clone(),
+        retry: *tool.retry(),
         corrects: None,
         lane: None,
     }
