@@ -34,13 +34,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Some(outcome) = reply.body["outcome"].as_str() else {
         // A read has no operation, and a refusal none either.
         let read = reply.succeeded()?;
-        println!("{read:#}");
+        say!("{read:#}");
         return Ok(Exit::Done);
     };
     if json {
-        println!("{:#}", reply.body);
+        say!("{:#}", reply.body);
     } else {
-        println!("{}", output::told(&reply.body, &reply.body["receipt"]));
+        say!("{}", output::told(&reply.body, &reply.body["receipt"]));
     }
     Ok(output::exit_of(outcome))
 }

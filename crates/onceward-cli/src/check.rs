@@ -21,9 +21,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let report = check(&arguments.config);
     if arguments.json {
-        println!("{:#}", report.to_json());
+        say!("{:#}", report.to_json());
     } else if report.is_whole() {
-        print!("{report}");
+        say!("{}", report.to_string().trim_end());
     } else {
         eprint!("{report}");
     }

@@ -54,7 +54,8 @@ impl Connection {
                     .next("Set ONCEWARD_TOKEN, or give --token-file PATH. `onceward serve` prints its tokens at the first start."));
             }
         };
-        let settings = ClientSettings { connect_timeout: CONNECT_WITHIN, idle_connections: 1, clock: Arc::new(SystemClock) };
+        let settings =
+            ClientSettings { connect_timeout: CONNECT_WITHIN, idle_connections: 1, clock: Arc::new(SystemClock) };
         let http = client(settings).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         let url = self.url.trim_end_matches('/').to_owned();
         Ok(Gateway { http, url, token: token.trim().to_owned() })
@@ -86,11 +87,8 @@ impl Gateway {
         body: Option<&Value>,
         operation_id: Option<&str>,
     ) -> Result<Reply, Failure> {
-        let mut request = self
-            .http
-            .request(method, format!("{}{path}", self.url))
-            .timeout(ANSWER_WITHIN)
-            .bearer_auth(&self.token);
+        let mut request =
+            self.http.request(method, format!("{}{path}", self.url)).timeout(ANSWER_WITHIN).bearer_auth(&self.token);
         if let Some(id) = operation_id {
             request = request.header("Idempotency-Key", quoted(id));
         }
@@ -101,7 +99,10 @@ impl Gateway {
         let status = response.status().as_u16();
         let bytes = response.bytes().await.map_err(|error| self.no_answer(&error))?;
         let body = serde_json::from_slice(&bytes).map_err(|_| {
-            Failure::new(Exit::Failed, format!("{} answered {status} and no JSON; is it a gateway of Onceward?", self.url))
+            Failure::new(
+                Exit::Failed,
+                format!("{} answered {status} and no JSON; is it a gateway of Onceward?", self.url),
+            )
         })?;
         Ok(Reply { status, body })
     }
@@ -113,7 +114,10 @@ impl Gateway {
                 .next("Start one with `onceward serve`, or name another with --url.");
         }
         if error.is_builder() {
-            return Failure::new(Exit::Usage, format!("{:?} is no address of a gateway, or the token no token", self.url));
+            return Failure::new(
+                Exit::Usage,
+                format!("{:?} is no address of a gateway, or the token no token", self.url),
+            );
         }
         Failure::new(Exit::Unresolved, format!("the gateway at {} did not answer to the end", self.url))
             .not("It may have done what was asked.")

@@ -36,9 +36,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let contracts = built_in().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     match &arguments.command {
         Command::List { json: true } => {
-            println!("{}", serde_json::to_string_pretty(&contracts).context("the contracts cannot be written")?);
+            say!("{}", serde_json::to_string_pretty(&contracts).context("the contracts cannot be written")?);
         }
-        Command::List { json: false } => println!("{}", list(&contracts)),
+        Command::List { json: false } => say!("{}", list(&contracts)),
         Command::Show { name, json } => {
             let Some(contract) = contracts.iter().find(|contract| contract.id == *name) else {
                 let known = contracts.iter().map(|contract| contract.id.as_str()).collect::<Vec<_>>().join(", ");
@@ -46,8 +46,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                     .next(format!("There are: {known}. Your own are .toml files that the configuration names.")));
             };
             match json {
-                true => println!("{}", serde_json::to_string_pretty(contract).context("it cannot be written")?),
-                false => print!("{}", toml::to_string_pretty(contract).context("it cannot be written as TOML")?),
+                true => say!("{}", serde_json::to_string_pretty(contract).context("it cannot be written")?),
+                false => {
+                    say!("{}", toml::to_string_pretty(contract).context("it cannot be written as TOML")?.trim_end())
+                }
             }
         }
     }

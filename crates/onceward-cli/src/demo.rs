@@ -12,7 +12,7 @@ pub(crate) struct Arguments {}
 
 pub(crate) async fn run(Arguments {}: Arguments) -> Result<Exit, Failure> {
     let binary = std::env::current_exe().context("this binary cannot find itself")?;
-    let told = demo::play(&binary, |text| println!("{text}")).await?;
+    let told = demo::play(&binary, |text| say!("{text}")).await?;
     match told {
         demo::Ending::AsTold => Ok(Exit::Done),
         demo::Ending::Otherwise(broken) => {

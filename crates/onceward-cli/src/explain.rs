@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => None,
     };
     if arguments.json {
-        println!(
+        say!(
             "{:#}",
             json!({
                 "canonical": canonical.text(),
@@ -68,13 +68,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         );
         return Ok(Exit::Done);
     }
-    println!("canonical    {}", canonical.text());
+    say!("canonical    {}", canonical.text());
     if !arguments.free_text.is_empty() {
-        println!("compared     {}", comparison.compared_text(&canonical));
+        say!("compared     {}", comparison.compared_text(&canonical));
     }
-    println!("fingerprint  {fingerprint}");
+    say!("fingerprint  {fingerprint}");
     if let Some(meets) = meets {
-        println!("meets        {meets}");
+        say!("meets        {meets}");
     }
     Ok(Exit::Done)
 }
@@ -96,5 +96,8 @@ fn meets(reply: &Reply, tool: &str, fingerprint: &str) -> Result<String, Failure
     if text(&operation["fingerprint"]) != fingerprint {
         return Ok(format!("a conflict: the id belongs to other arguments, or to another version (it is {state})"));
     }
-    Ok(format!("a repetition of an operation that is {state}: it would be told {}", text(&reply.body["status"]["outcome"])))
+    Ok(format!(
+        "a repetition of an operation that is {state}: it would be told {}",
+        text(&reply.body["status"]["outcome"])
+    ))
 }

@@ -14,7 +14,10 @@ pub(crate) fn read(text: &str) -> Result<Canonical, Failure> {
             let mut bytes = Vec::new();
             // One byte past the limit tells an input that is too large from one that just fits.
             let most = ARGUMENTS_BYTES_MAX as u64 + 1;
-            std::io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| unreadable("standard input", &error))?;
+            std::io::stdin()
+                .take(most)
+                .read_to_end(&mut bytes)
+                .map_err(|error| unreadable("standard input", &error))?;
             bytes
         }
         (_, Some(path)) => std::fs::read(path).map_err(|error| unreadable(path, &error))?,

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.list {
-        names().for_each(|name| println!("{name}"));
+        names().for_each(|name| say!("{name}"));
         return Ok(Exit::Done);
     }
     let binary = std::env::current_exe().context("this binary cannot find itself")?;
@@ -35,19 +35,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let lines = !arguments.json;
     let report = run_lab(&options, |report| {
         if lines {
-            println!("{report}");
+            say!("{report}");
         }
     })
     .await
     .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
     let text = serde_json::to_string_pretty(&report).context("the results could not be written as JSON")?;
     if let Some(path) = &arguments.output {
-        std::fs::write(path, format!("{text}\n")).with_context(|| format!("{} could not be written", path.display()))?;
+        std::fs::write(path, format!("{text}\n"))
+            .with_context(|| format!("{} could not be written", path.display()))?;
     }
     if arguments.json {
-        println!("{text}");
+        say!("{text}");
     } else {
-        println!("{}", report.last_line());
+        say!("{}", report.last_line());
     }
     Ok(if report.passed { Exit::Done } else { Exit::Failed })
 }

@@ -1,5 +1,8 @@
 //! The `onceward` binary: one file per command, and nothing decided in any of them.
 
+#[macro_use]
+mod output;
+
 mod approve;
 mod call;
 mod check;
@@ -14,7 +17,6 @@ mod lab;
 mod limits;
 mod log;
 mod operations;
-mod output;
 mod purge;
 mod sandbox;
 mod serve;

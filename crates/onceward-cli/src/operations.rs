@@ -84,7 +84,7 @@ async fn list(arguments: List) -> Result<Exit, Failure> {
     }
     let page = arguments.connection.open()?.get(&path).await?.succeeded()?;
     if arguments.json {
-        println!("{page:#}");
+        say!("{page:#}");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["operation", "tool", "state", "attempts", "created", "title"]);
@@ -105,11 +105,11 @@ async fn list(arguments: List) -> Result<Exit, Failure> {
         ]);
     }
     match table.is_empty() {
-        true => println!("There are none."),
-        false => println!("{table}"),
+        true => say!("There are none."),
+        false => say!("{table}"),
     }
     if let Some(cursor) = page["next_cursor"].as_str() {
-        println!("\nThere are more: --cursor {cursor}");
+        say!("\nThere are more: --cursor {cursor}");
     }
     Ok(Exit::Done)
 }
@@ -124,30 +124,36 @@ async fn show(arguments: One) -> Result<Exit, Failure> {
 /// An operation as it is shown after a look or a move.
 pub(crate) fn print_shown(shown: &Value, json: bool) {
     if json {
-        println!("{shown:#}");
+        say!("{shown:#}");
         return;
     }
     if shown["status"].is_null() {
         // Whoever may move an operation but not see it is told only its state.
-        println!("{} is {}", shown["operation_id"].as_str().unwrap_or("it"), shown["state"].as_str().unwrap_or("moved"));
+        say!("{} is {}", shown["operation_id"].as_str().unwrap_or("it"), shown["state"].as_str().unwrap_or("moved"));
         return;
     }
     let operation = &shown["operation"];
     let text = |field: &str| operation[field].as_str().unwrap_or_default();
-    println!("tool       {} {}, called by {} at {}", text("tool"), text("tool_version"), text("principal"), text("created_at"));
-    println!("title      {}", text("title"));
+    say!(
+        "tool       {} {}, called by {} at {}",
+        text("tool"),
+        text("tool_version"),
+        text("principal"),
+        text("created_at")
+    );
+    say!("title      {}", text("title"));
     if !operation["arguments"].is_null() {
-        println!("arguments  {}", operation["arguments"]);
+        say!("arguments  {}", operation["arguments"]);
     }
     for attempt in operation["uncertain_attempts"].as_array().into_iter().flatten() {
-        println!(
+        say!(
             "attempt {}  sent at {}, result not known ({})",
             attempt["attempt"],
             attempt["claimed_at"].as_str().unwrap_or_default(),
             attempt["cause"].as_str().unwrap_or_default()
         );
     }
-    println!("{}", output::told(&shown["status"], &shown["receipt"]));
+    say!("{}", output::told(&shown["status"], &shown["receipt"]));
 }
 
 /// A question that was answered is done, also by "rejected"; what is not settled yet has a code of its own.
@@ -162,7 +168,7 @@ async fn journal(arguments: One) -> Result<Exit, Failure> {
     let path = format!("/v1/operations/{}/journal?limit=200", segment(&arguments.id));
     let page = arguments.connection.open()?.get(&path).await?.succeeded()?;
     if arguments.json {
-        println!("{page:#}");
+        say!("{page:#}");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["seq", "at", "event", "actor"]);
@@ -170,7 +176,7 @@ async fn journal(arguments: One) -> Result<Exit, Failure> {
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
         table.row(&[&entry["seq"].to_string(), text("at"), text("event"), text("actor")]);
     }
-    println!("{table}");
+    say!("{table}");
     Ok(Exit::Done)
 }
 
@@ -179,11 +185,11 @@ async fn receipt(arguments: One) -> Result<Exit, Failure> {
     let reply = arguments.connection.open()?.get(&path).await?;
     let Some(outcome) = reply.body["outcome"].as_str() else { return Err(reply.failure()) };
     if arguments.json {
-        println!("{:#}", reply.body);
+        say!("{:#}", reply.body);
     } else if reply.body["receipt"].is_null() {
-        println!("{}", output::told(&reply.body, &Value::Null));
+        say!("{}", output::told(&reply.body, &Value::Null));
     } else {
-        println!("{:#}", reply.body["receipt"]);
+        say!("{:#}", reply.body["receipt"]);
     }
     Ok(output::exit_of(outcome))
 }

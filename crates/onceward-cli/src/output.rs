@@ -1,8 +1,21 @@
 //! How an operation is told on a terminal, and which exit code its outcome is.
 
+use std::fmt;
+use std::io::Write as _;
+
 use serde_json::Value;
 
 use crate::exit::Exit;
+
+/// Prints a line of results.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::output::print_line(format_args!($($words)*)) };
+}
+
+/// Prints a line. Nobody may be reading any more (`onceward serve | head -1`), and that ends no gateway.
+pub(crate) fn print_line(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
 
 /// The exit code of an outcome.
 pub(crate) fn exit_of(outcome: &str) -> Exit {
@@ -41,7 +54,8 @@ pub(crate) fn told(envelope: &Value, receipt: &Value) -> String {
         lines.push(format!("next       {}{by}{after}", text("next_action")));
     }
     if !receipt.is_null() {
-        let body = ["body", "body_text", "body_base64"].iter().map(|field| &receipt[*field]).find(|body| !body.is_null());
+        let body =
+            ["body", "body_text", "body_base64"].iter().map(|field| &receipt[*field]).find(|body| !body.is_null());
         lines.push(format!("receipt    {} {}", receipt["status"], body.unwrap_or(&Value::Null)));
     }
     lines.push(format!("\n{}", text("message")));

@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         contract: arguments.contract,
         faults: Faults::none(),
     };
-    serve(config, |address| println!("The sandbox listens on http://{address}"))
+    serve(config, |address| say!("The sandbox listens on http://{address}"))
         .await
         .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     Ok(Exit::Done)

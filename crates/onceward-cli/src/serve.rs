@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// Speak MCP on standard input and output as well, for the one host that started this process
     #[arg(long)]
     stdio: bool,
-    /// As whom the host on standard input calls: an agent's token
-    #[arg(long, env = "ONCEWARD_TOKEN", hide_env_values = true, requires = "stdio")]
+    /// With --stdio, as whom the host calls: an agent's token
+    #[arg(long, env = "ONCEWARD_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// How the log on standard error is written; ONCEWARD_LOG says how much
     #[arg(long, value_enum, default_value_t)]
@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Serves until it is told to stop, or, on a pipe, until the host is gone.
 async fn serve(running: Running, text: &str, arguments: &Arguments) -> Result<Exit, Failure> {
     if !arguments.stdio {
-        println!("{}", text.trim_end());
+        say!("{}", text.trim_end());
         running.until_signal().await.map_err(refused)?;
         return Ok(Exit::Done);
     }
@@ -102,7 +102,8 @@ async fn grant(running: &Running, token: Option<&str>) -> Result<Grant, Failure>
 fn first_line(running: &Running) -> String {
     let recovered = match running.recovered {
         0 => String::new(),
-        1 => "1 operation of an earlier run had no answer yet; `onceward operations list --state unknown` shows it.\n".to_owned(),
+        1 => "1 operation of an earlier run had no answer yet; `onceward operations list --state unknown` shows it.\n"
+            .to_owned(),
         many => format!(
             "{many} operations of an earlier run had no answer yet; `onceward operations list --state unknown` shows them.\n"
         ),

@@ -101,11 +101,11 @@ async fn create(arguments: Create) -> Result<Exit, Failure> {
         }
     };
     if place.json {
-        println!("{made:#}");
+        say!("{made:#}");
         return Ok(Exit::Done);
     }
     let text = |field: &str| made[field].as_str().unwrap_or_default();
-    println!("token  {}\nid     {}\n\nIt is shown this once; the ledger keeps its hash only.", text("token"), text("id"));
+    say!("token  {}\nid     {}\n\nIt is shown this once; the ledger keeps its hash only.", text("token"), text("id"));
     Ok(Exit::Done)
 }
 
@@ -115,7 +115,7 @@ async fn list(place: Place) -> Result<Exit, Failure> {
         None => place.connection.open()?.get("/v1/credentials").await?.succeeded()?,
     };
     if place.json {
-        println!("{list:#}");
+        say!("{list:#}");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["id", "principal", "scopes", "tools", "made", "revoked"]);
@@ -131,8 +131,8 @@ async fn list(place: Place) -> Result<Exit, Failure> {
         ]);
     }
     match table.is_empty() {
-        true => println!("There are none."),
-        false => println!("{table}"),
+        true => say!("There are none."),
+        false => say!("{table}"),
     }
     Ok(Exit::Done)
 }
@@ -150,8 +150,8 @@ async fn revoke(id: String, place: Place) -> Result<Exit, Failure> {
         }
     }
     match place.json {
-        true => println!("{:#}", json!({ "id": id, "revoked": true })),
-        false => println!("{id} is revoked: from now on it gets nothing, also no replay."),
+        true => say!("{:#}", json!({ "id": id, "revoked": true })),
+        false => say!("{id} is revoked: from now on it gets nothing, also no replay."),
     }
     Ok(Exit::Done)
 }

@@ -111,15 +111,8 @@ mod tests {
     #[test]
     fn a_missing_field_satisfies_nothing() {
         let findings = Findings::new();
-        let every = [
-            Is::Number(0),
-            Is::Text(""),
-            Is::Ticket,
-            Is::OneTicket,
-            Is::True,
-            Is::False,
-            Is::SameAs("also_missing"),
-        ];
+        let every =
+            [Is::Number(0), Is::Text(""), Is::Ticket, Is::OneTicket, Is::True, Is::False, Is::SameAs("also_missing")];
         for is in every {
             assert!(Expectation::is("missing", is).check(&findings).is_some(), "{is:?}");
         }

@@ -31,9 +31,9 @@ impl Findings {
     /// The sentence with each `{field}` replaced by what was found.
     #[must_use]
     pub fn tell(&self, sentence: &str) -> String {
-        self.0.iter().fold(sentence.to_owned(), |text, (field, value)| {
-            text.replace(&format!("{{{field}}}"), &plain(value))
-        })
+        self.0
+            .iter()
+            .fold(sentence.to_owned(), |text, (field, value)| text.replace(&format!("{{{field}}}"), &plain(value)))
     }
 }
 

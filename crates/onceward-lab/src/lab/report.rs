@@ -41,8 +41,7 @@ impl ScenarioReport {
     pub(crate) fn judge(scenario: &Scenario, findings: Findings) -> Self {
         let broken: Vec<Broken> =
             scenario.expectations.iter().filter_map(|expectation| expectation.check(&findings)).collect();
-        let verdict =
-            if broken.is_empty() { Verdict::Passed(findings) } else { Verdict::Broken { findings, broken } };
+        let verdict = if broken.is_empty() { Verdict::Passed(findings) } else { Verdict::Broken { findings, broken } };
         Self { name: scenario.name, sentence: scenario.sentence, verdict }
     }
 

@@ -36,16 +36,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// [`UnknownScenario`]; nothing was run. A scenario that breaks is no error but part of the report.
-pub async fn run(
-    options: &LabOptions,
-    mut told: impl FnMut(&ScenarioReport),
-) -> Result<LabReport, UnknownScenario> {
+pub async fn run(options: &LabOptions, mut told: impl FnMut(&ScenarioReport)) -> Result<LabReport, UnknownScenario> {
     if let Some(name) = options.only.iter().find(|name| !names().any(|known| known == *name)) {
         return Err(UnknownScenario { name: name.clone() });
     }
-    let chosen = ALL.iter().filter(|scenario| {
-        options.only.is_empty() || options.only.iter().any(|name| name == scenario.name)
-    });
+    let chosen =
+        ALL.iter().filter(|scenario| options.only.is_empty() || options.only.iter().any(|name| name == scenario.name));
     let mut reports = Vec::new();
     for scenario in chosen {
         let report = play(options, scenario).await;

@@ -91,22 +91,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "deleted_replay_record",
         sentence: "the operation is deleted from the ledger by hand, at a destination without keys: the repetition is a \
                    second execution, {tickets} tickets. Protection lasts as long as the record",
-        expectations: &[
-            E::number("deleted_rows", 1),
-            E::number("tickets", 2),
-            E::text("outcome", "executed"),
-        ],
+        expectations: &[E::number("deleted_rows", 1), E::number("tickets", 2), E::text("outcome", "executed")],
         run: |stage| Box::pin(records::deleted_replay_record(stage)),
     },
     Scenario {
         name: "purged_record",
         sentence: "the same operation purged instead: its text is gone, its identity stays; the repetition is told {outcome}, \
                    {tickets} ticket",
-        expectations: &[
-            E::number("tickets", 1),
-            E::text("outcome", "expired"),
-            E::is("receipt_is_gone", Is::True),
-        ],
+        expectations: &[E::number("tickets", 1), E::text("outcome", "expired"), E::is("receipt_is_gone", Is::True)],
         run: |stage| Box::pin(records::purged_record(stage)),
     },
     Scenario {

@@ -78,10 +78,8 @@ impl Configuration {
     /// The text of the file.
     #[must_use]
     pub(crate) fn to_toml(&self, ledger: &Path) -> String {
-        let mut text = format!(
-            "version = 1\nledger = {:?}\nlisten = \"127.0.0.1:0\"\n",
-            format!("sqlite:{}", ledger.display())
-        );
+        let mut text =
+            format!("version = 1\nledger = {:?}\nlisten = \"127.0.0.1:0\"\n", format!("sqlite:{}", ledger.display()));
         for (destination, promise) in [("helpdesk", self.promise), ("shop", Promise::Nothing)] {
             let _ = write!(text, "\n[destination.{destination}]\nurl = {:?}\n", self.destination_url);
             text.push_str(&promise.to_toml(destination));

@@ -22,13 +22,8 @@ impl SandboxProcess {
     /// When it does not start.
     pub(crate) async fn start(binary: &Path, folder: &Path, http: &Http) -> Result<Self> {
         let database = folder.join("sandbox.db");
-        let arguments = [
-            "sandbox".as_ref(),
-            "--listen".as_ref(),
-            "127.0.0.1:0".as_ref(),
-            "--db".as_ref(),
-            database.as_os_str(),
-        ];
+        let arguments =
+            ["sandbox".as_ref(), "--listen".as_ref(), "127.0.0.1:0".as_ref(), "--db".as_ref(), database.as_os_str()];
         let server = Server::start(binary, &arguments, &folder.join("sandbox.log")).await?;
         Ok(Self { server, http: http.clone() })
     }
@@ -89,7 +84,9 @@ impl SandboxProcess {
     /// # Errors
     /// When the auditor is not answered.
     pub(crate) async fn count_of(&self, resource: &str, account: &str) -> Result<i64> {
-        self.audit(&format!("{resource}&account={account}")).await?["count"].as_i64().context("the auditor gave no count")
+        self.audit(&format!("{resource}&account={account}")).await?["count"]
+            .as_i64()
+            .context("the auditor gave no count")
     }
 
     /// Lets this go wrong with the next request to make something here, such as `/tickets`.

@@ -62,7 +62,12 @@ impl GatewayProcess {
     ///
     /// # Errors
     /// When it does not start.
-    pub(crate) async fn start(binary: &Path, folder: &Path, configuration: &Configuration, http: &Http) -> Result<Self> {
+    pub(crate) async fn start(
+        binary: &Path,
+        folder: &Path,
+        configuration: &Configuration,
+        http: &Http,
+    ) -> Result<Self> {
         let ledger = folder.join("ledger.db");
         let mut roots = Vec::new();
         for tenant in TENANTS {
@@ -134,9 +139,9 @@ impl GatewayProcess {
 
 /// Makes the first operator of a tenant, on the file of a gateway that does not run yet.
 async fn first_operator(binary: &Path, ledger: &Path, tenant: &str) -> Result<String> {
-    let fixed = ["token", "create", "--tenant", tenant, "--principal", "root", "--role", "operator", "--json", "--ledger"];
-    let arguments: Vec<&std::ffi::OsStr> =
-        fixed.iter().map(std::ffi::OsStr::new).chain([ledger.as_os_str()]).collect();
+    let fixed =
+        ["token", "create", "--tenant", tenant, "--principal", "root", "--role", "operator", "--json", "--ledger"];
+    let arguments: Vec<&std::ffi::OsStr> = fixed.iter().map(std::ffi::OsStr::new).chain([ledger.as_os_str()]).collect();
     let printed = process::run(binary, &arguments).await.context("the first token could not be made")?;
     let made: Value = serde_json::from_str(&printed).context("`token create --json` printed no JSON")?;
     Ok(made["token"].as_str().context("no token in what was printed")?.to_owned())

@@ -80,9 +80,7 @@ async fn late(gateway: &GatewayProcess, sandbox: &SandboxProcess, id: &str, mean
     ensure!(state == "unknown", "a claim past its time is {state}");
     let second = match meanwhile {
         Meanwhile::Nothing => None,
-        Meanwhile::AnotherAttemptFindsIt => {
-            Some((claim_again(gateway, &application, id).await?, first_ticket.clone()))
-        }
+        Meanwhile::AnotherAttemptFindsIt => Some((claim_again(gateway, &application, id).await?, first_ticket.clone())),
         Meanwhile::AnotherAttemptMakesOne => {
             let claim = claim_again(gateway, &application, id).await?;
             Some((claim, make_ticket(sandbox, id).await?))

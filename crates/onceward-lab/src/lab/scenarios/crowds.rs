@@ -69,8 +69,17 @@ pub(super) async fn processes(stage: &Stage) -> Result<Findings> {
     let wanted = ticket().to_string();
     let url = gateway.url().to_owned();
     let arguments: Vec<&str> = vec![
-        "call", "create_ticket", "--url", &url, "--token", agent.token(), "--operation-id", "printer-1", "--arguments",
-        &wanted, "--json",
+        "call",
+        "create_ticket",
+        "--url",
+        &url,
+        "--token",
+        agent.token(),
+        "--operation-id",
+        "printer-1",
+        "--arguments",
+        &wanted,
+        "--json",
     ];
     let mut told = Vec::new();
     for _ in 0..2 {

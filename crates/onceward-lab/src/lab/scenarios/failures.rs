@@ -11,8 +11,7 @@ use crate::world::{Configuration, Decision, Promise, ToolSetting, ticket_of};
 /// again, which an ordinary 503 is not.
 pub(super) async fn failure_before_commit(stage: &Stage) -> Result<Findings> {
     let sandbox = stage.sandbox().await?;
-    let configuration =
-        Configuration::new(sandbox.url(), Promise::ShedsBeforeWork).with(ToolSetting::AttemptsMax(1));
+    let configuration = Configuration::new(sandbox.url(), Promise::ShedsBeforeWork).with(ToolSetting::AttemptsMax(1));
     let gateway = stage.gateway(&configuration).await?;
     let agent = gateway.agent("acme", "agent").await?;
     sandbox.break_next("/tickets", "fail_before_commit;status=503").await?;

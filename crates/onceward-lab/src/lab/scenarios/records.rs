@@ -17,10 +17,8 @@ pub(super) async fn deleted_replay_record(stage: &Stage) -> Result<Findings> {
     let ledger = gateway.ledger().to_owned();
     let stopped = gateway.kill().await?;
     let deleted = tokio::task::spawn_blocking(move || {
-        rusqlite::Connection::open(&ledger)?.execute(
-            "DELETE FROM onceward_operation WHERE tenant = 'acme' AND operation_id = 'printer-1'",
-            (),
-        )
+        rusqlite::Connection::open(&ledger)?
+            .execute("DELETE FROM onceward_operation WHERE tenant = 'acme' AND operation_id = 'printer-1'", ())
     })
     .await?
     .context("the ledger's file could not be changed by hand")?;
