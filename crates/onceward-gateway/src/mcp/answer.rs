@@ -1,0 +1,144 @@
+//! What the ledger says, as a tool result.
+//!
+//! A success is the destination's answer, value for value, with ours beside it in `_meta`. Everything else is `isError: true`
+//! with the envelope as structured content and as text: with `false`, clients check structured content against the tool's
+//! output schema and throw. The flag makes some hosts tell their model to try again, so nothing relies on the words.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use onceward_core::code::Repeat;
+use onceward_core::outcome::{AnswerSource, Dispatched, Envelope, NextAction, Outcome};
+use onceward_core::receipt::Answer;
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents, ResultType};
+use serde_json::{Value, json};
+
+use crate::http::AnswerView;
+use crate::problem::Problem;
+
+/// Where ours stands in the `_meta` of a result.
+pub(crate) const META_KEY: &str = "dev.onceward/operation";
+
+/// The tool result of a call that the ledger answered.
+pub(crate) fn told(envelope: &Envelope) -> CallToolResult {
+    match (envelope.outcome, &envelope.answer) {
+        (Outcome::Executed | Outcome::Replayed | Outcome::Recovered, Some(answer)) => {
+            let mut result = passed_on(answer);
+            result.meta = Some(meta(envelope));
+            result
+        }
+        (
+            Outcome::Executed
+            | Outcome::Replayed
+            | Outcome::Recovered
+            | Outcome::InProgress
+            | Outcome::Unknown
+            | Outcome::Rejected
+            | Outcome::Closed
+            | Outcome::Conflict
+            | Outcome::ApprovalRequired
+            | Outcome::PossibleDuplicate
+            | Outcome::NotDispatched
+            | Outcome::Expired,
+            _,
+        ) => {
+            let mut result = unresolved(&envelope.message, facts(envelope));
+            result.meta = Some(meta(envelope));
+            result
+        }
+    }
+}
+
+/// The tool result of a question about an operation, which was answered whatever the answer is.
+pub(crate) fn status(envelope: &Envelope) -> CallToolResult {
+    let mut result = unresolved(&envelope.message, facts(envelope));
+    result.is_error = Some(false);
+    result
+}
+
+/// A destination's answer, value for value.
+pub(crate) fn passed_on(answer: &Answer) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.result_type = Some(ResultType::COMPLETE);
+    result.is_error = Some(false);
+    result.content = match std::str::from_utf8(&answer.body) {
+        Ok("") => vec![ContentBlock::text(format!("The destination answered {} without a body.", answer.status))],
+        Ok(text) => vec![ContentBlock::text(text)],
+        Err(_) => {
+            let kind = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            let blob = ResourceContents::blob(STANDARD.encode(&answer.body), "onceward:body");
+            vec![ContentBlock::resource(match kind {
+                Some((_, kind)) => blob.with_mime_type(kind.clone()),
+                None => blob,
+            })]
+        }
+    };
+    // Only an object: older protocol revisions know no other structured content.
+    result.structured_content = answer.body_json().filter(Value::is_object);
+    result
+}
+
+/// What a destination answered to a read, which leaves no record. Its status is all that tells a failure.
+pub(crate) fn read(answer: &Answer) -> CallToolResult {
+    let mut result = passed_on(answer);
+    result.is_error = Some(!(200..300).contains(&answer.status));
+    result
+}
+
+/// The tool result of a call that was refused before any operation could answer it.
+pub(crate) fn refused(problem: &Problem) -> CallToolResult {
+    let next_action = match problem.code.repeat() {
+        Repeat::SameIdentity | Repeat::SameIdentityOnly => NextAction::Wait,
+        Repeat::AfterCorrection => NextAction::CorrectInput,
+    };
+    let mut facts = json!({
+        "code": problem.code.name(),
+        "dispatched": Dispatched::No,
+        "source": AnswerSource::Gateway,
+        "next_action": next_action,
+        "message": problem.detail,
+    });
+    if !problem.violations.is_empty() {
+        facts["violations"] = json!(problem.violations);
+    }
+    unresolved(&problem.detail, facts)
+}
+
+fn unresolved(sentence: &str, facts: Value) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.result_type = Some(ResultType::COMPLETE);
+    result.is_error = Some(true);
+    result.content = vec![ContentBlock::text(format!("{sentence}\n{facts}"))];
+    result.structured_content = Some(facts);
+    result
+}
+
+/// The envelope, and the receipt where there is one to give.
+fn facts(envelope: &Envelope) -> Value {
+    let mut facts = json!(envelope);
+    if let (Some(answer), Some(object)) = (&envelope.answer, facts.as_object_mut()) {
+        object.insert("receipt".to_owned(), json!(AnswerView::of(answer)));
+    }
+    facts
+}
+
+fn meta(envelope: &Envelope) -> MetaObject {
+    let mut ours = json!({
+        "outcome": envelope.outcome.name(),
+        "state": envelope.state,
+        "attempts": envelope.attempts,
+        "replayed": envelope.replayed,
+        "first_seen_at": envelope.first_seen_at,
+    });
+    for (name, value) in [
+        ("operation_id", envelope.operation_id.as_ref().map(|id| json!(id))),
+        ("as_of", envelope.as_of.as_ref().map(|at| json!(at))),
+        ("disagreement", envelope.disagreement.as_ref().map(|word| json!(word))),
+    ] {
+        if let Some(value) = value {
+            ours[name] = value;
+        }
+    }
+    let mut meta = MetaObject::default();
+    meta.0.insert(META_KEY.to_owned(), ours);
+    meta
+}

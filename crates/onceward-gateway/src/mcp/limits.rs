@@ -1,0 +1,24 @@
+//! The bounds of the MCP front, each with its reason.
+
+use std::time::Duration;
+
+use onceward_core::limits::ARGUMENTS_BYTES_MAX;
+
+/// The longest message, in bytes. A tool's arguments are most of it, so that the rest has little room beside the largest.
+pub(crate) const MESSAGE_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX;
+
+/// How long a call waits for its result. Below the half minute after which many hosts, and proxies on the way, give up: past
+/// it the caller is told what stands, which is worth more than a broken connection.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Between two progress notifications. Hosts that extend their patience on progress count in seconds.
+pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// How long a client may keep the list of tools. It changes with the configuration only, which is read at the start.
+pub(crate) const TOOLS_TTL_MS: u64 = 60_000;
+
+/// Messages of a pipe that are read and not yet taken. More wait in the pipe itself.
+pub(crate) const PIPE_AHEAD: usize = 16;
+
+const _: () = assert!(WAIT_MAX.as_secs() < 30, "hosts with a patience of half a minute must get an answer");
+const _: () = assert!(PROGRESS_EVERY.as_millis() < WAIT_MAX.as_millis());
