@@ -1,6 +1,7 @@
 //! One command inside the writer's transaction: look, let the rules decide, write what they say.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use onceward_core::journal::Head;
 use onceward_core::key::OperationKey;
@@ -13,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::chance::Salts;
 use crate::error::Fault;
-use crate::find::{self, Sight};
+use crate::find;
 use crate::{blob, limits, rows};
 
 /// What a command came to, answered once its group is committed.
@@ -50,17 +51,17 @@ pub(crate) struct Desk {
 }
 
 /// A command and, for an opening, the blob that the submitting thread has made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) command: Command,
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body: Option<Arc<[u8]>>,
 }
 
 impl Order {
     /// Made by the thread that submits, so that the writer has less to do.
     pub(crate) fn new(command: Command) -> Result<Self, Fault> {
         let body = match &command {
-            Command::Open(opening) => Some(rows::body(&opening.operation)?),
+            Command::Open(opening) => Some(rows::body(&opening.operation)?.into()),
             Command::Step(_)
             | Command::Beat { .. }
             | Command::ForgetOwner(_)
@@ -120,6 +121,9 @@ fn done() -> Outcome {
 }
 
 /// Inserts an operation, unless its key exists or an earlier one is suspected.
+///
+/// Most keys are new, so without suspects to look for the row is inserted as if this one were: the unique key says when it
+/// is not, and only then is the row read that the rules decide on.
 pub(crate) fn open(
     connection: &Connection,
     opening: Opening,
@@ -127,9 +131,22 @@ pub(crate) fn open(
     at: Timestamp,
     desk: &mut Desk,
 ) -> Result<Outcome, Fault> {
+    if opening.probe.is_none() {
+        let fresh = transact::open(Found::default(), opening.clone(), at, || desk.salts.next());
+        if let Some(outcome) = write(connection, fresh, None, body)? {
+            return Ok(outcome);
+        }
+    }
     let sight = find::look(connection, &transact::opening_wants(&opening), at)?;
+    let known = sight.known();
     let transacted = transact::open(sight.found, opening, at, || desk.salts.next());
-    write(connection, transacted, sight.number, body)
+    let key = transacted.write.as_ref().map(|write| write.operation.key.clone());
+    write(connection, transacted, known, body)?.ok_or_else(|| moved(key.as_ref()))
+}
+
+fn moved(key: Option<&OperationKey>) -> Fault {
+    let key = key.map(ToString::to_string).unwrap_or_default();
+    Fault::Row(format!("operation {key} is not what was read a moment ago, under one lock"))
 }
 
 /// What the rules say to an opening; nothing is written.
@@ -144,46 +161,53 @@ pub(crate) fn decide_opening(
 }
 
 fn step(connection: &Connection, step: Step, at: Timestamp, desk: &mut Desk) -> Result<Outcome, Fault> {
-    let wants = transact::step_wants(&step);
-    let sight = match desk.recent.take(connection, wants.key)? {
-        Some((number, operation)) => {
-            let same_effect = match wants.effect {
-                Some(effect) => find::same_effect(connection, wants.key, &operation.binding.tool, effect)?,
-                None => None,
-            };
-            let found = Found { operation: Some(operation), suspects: Vec::new(), same_effect };
-            Sight { found, number: Some(number) }
+    if let Some((number, operation)) = desk.recent.take(&step.key) {
+        let same_effect = match transact::step_wants(&step).effect {
+            Some(effect) => find::same_effect(connection, &step.key, &operation.binding.tool, effect)?,
+            None => None,
+        };
+        let before = operation.journal;
+        let found = Found { operation: Some(operation), suspects: Vec::new(), same_effect };
+        let transacted = transact::step(found, step.clone(), at, || desk.salts.next());
+        // A refusal is worth a look at the row itself: another process may have moved it.
+        if transacted.write.is_some()
+            && let Some(outcome) = write(connection, transacted, Some((number, before)), None)?
+        {
+            return Ok(outcome);
         }
-        None => find::look(connection, &wants, at)?,
-    };
+    }
+    let sight = find::look(connection, &transact::step_wants(&step), at)?;
+    let known = sight.known();
+    let key = step.key.clone();
     let transacted = transact::step(sight.found, step, at, || desk.salts.next());
-    write(connection, transacted, sight.number, None)
+    write(connection, transacted, known, None)?.ok_or_else(|| moved(Some(&key)))
 }
 
-/// Writes what the rules have decided.
+/// Writes what the rules have decided. Nothing is written when the row is not what they were shown: when it exists and was
+/// taken to be new, or when its journal has gone on.
 fn write(
     connection: &Connection,
     transacted: Transacted,
-    number: Option<i64>,
+    known: Option<(i64, Head)>,
     body: Option<&[u8]>,
-) -> Result<Outcome, Fault> {
+) -> Result<Option<Outcome>, Fault> {
     let Transacted { write, answer } = transacted;
     let Some(Write { row, operation, entries }) = write else {
-        return Ok(Outcome { answer, written: None });
+        return Ok(Some(Outcome { answer, written: None }));
     };
-    let number = match (row, number, body) {
-        (Row::New, None, Some(body)) => rows::insert(connection, &operation, body)?,
-        (Row::New, None, None) => rows::insert(connection, &operation, &rows::body(&operation)?)?,
-        (Row::Known, Some(number), _) => {
-            rows::update(connection, number, &operation)?;
-            number
+    let number = match (row, known) {
+        (Row::New, None) => match body {
+            Some(body) => rows::insert(connection, &operation, body)?,
+            None => rows::insert(connection, &operation, &rows::body(&operation)?)?,
+        },
+        (Row::Known, Some((number, before))) => {
+            rows::update(connection, number, before, &operation)?.then_some(number)
         }
-        (Row::New, Some(_), _) | (Row::Known, None, _) => {
-            return Err(Fault::Row(format!("operation {} is both new and known", operation.key)));
-        }
+        (Row::New, Some(_)) | (Row::Known, None) => None,
     };
+    let Some(number) = number else { return Ok(None) };
     rows::append(connection, number, &entries)?;
-    Ok(Outcome { answer, written: Some(Written { number, operation }) })
+    Ok(Some(Outcome { answer, written: Some(Written { number, operation }) }))
 }
 
 fn put_credential(connection: &Connection, credential: &Credential) -> Result<Outcome, Fault> {
@@ -219,8 +243,8 @@ fn revoke_credential(connection: &Connection, id: &str, at: Timestamp) -> Result
     Ok(done())
 }
 
-/// Operations that this writer has just written and that will be settled soon. A row is taken from here only when its journal
-/// still ends where this one does, so that nothing another process has written is missed.
+/// Operations that this writer has just written and that will be settled soon. What is decided on one of them is written only
+/// if the row's journal still ends where this one does, so that nothing another process has written is missed.
 #[derive(Default)]
 pub(crate) struct Recent {
     operations: HashMap<OperationKey, (i64, Operation)>,
@@ -241,15 +265,8 @@ impl Recent {
         self.operations.insert(operation.key.clone(), (number, operation));
     }
 
-    fn take(&mut self, connection: &Connection, key: &OperationKey) -> rusqlite::Result<Option<(i64, Operation)>> {
-        let Some((number, operation)) = self.operations.remove(key) else { return Ok(None) };
-        let mut statement = connection.prepare_cached("SELECT journal_hash FROM onceward_operation WHERE number = ?1")?;
-        let mut rows = statement.query([number])?;
-        let same = match rows.next()? {
-            Some(row) => row.get_ref(0)?.as_blob()? == &operation.journal.hash[..],
-            None => false,
-        };
-        Ok(same.then_some((number, operation)))
+    fn take(&mut self, key: &OperationKey) -> Option<(i64, Operation)> {
+        self.operations.remove(key)
     }
 
     /// Forgets all: the connection, and perhaps the file, is another one.

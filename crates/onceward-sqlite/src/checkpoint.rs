@@ -1,7 +1,7 @@
 //! The write-ahead log is copied into the file by a thread of its own, so that no commit waits for the copy.
 //!
-//! A log that is written without pause would never be copied to its end, and so never begin anew. When it has grown long, the
-//! writer itself copies what little is left, between two groups; the next group then writes at the log's beginning.
+//! A log that is written without pause would never be copied to its end, and so never begin anew. So after each copy the
+//! writer itself copies what little was added meanwhile, between two groups; the next group writes at the log's beginning.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -32,6 +32,12 @@ enum Wanted {
     Stop,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Copier,
+    Writer,
+}
+
 impl Log {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -59,7 +65,7 @@ impl Log {
         // Fewer frames than were copied: the log has begun anew.
         let copied = if frames < copied { 0 } else { copied };
         if self.restart.swap(false, Ordering::Relaxed) {
-            self.copy(writer);
+            self.copy(writer, By::Writer);
         } else if frames - copied >= limits::WAL_COPY_FRAMES {
             self.ask(Wanted::Copy);
         }
@@ -74,14 +80,14 @@ impl Log {
     }
 
     /// Copies what no reader still needs; waits for nobody.
-    fn copy(&self, connection: &Connection) {
+    fn copy(&self, connection: &Connection, by: By) {
         let counted = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
         match counted {
             Ok((frames, copied)) => {
                 self.copied.store(copied, Ordering::Relaxed);
-                if frames >= limits::WAL_RESTART_FRAMES && copied < frames {
+                if by == By::Copier && frames >= limits::WAL_COPY_FRAMES {
                     self.restart.store(true, Ordering::Relaxed);
                 }
             }
@@ -134,7 +140,7 @@ fn run(path: &Path, log: &Log) {
             connection = connect::bare(path).ok();
         }
         if let Some(connection) = &connection {
-            log.copy(connection);
+            log.copy(connection, By::Copier);
         }
         let mut wanted = log.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if *wanted == Wanted::Copy {

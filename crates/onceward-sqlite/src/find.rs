@@ -23,6 +23,13 @@ pub(crate) struct Sight {
     pub(crate) number: Option<i64>,
 }
 
+impl Sight {
+    /// The operation's row, and where its journal ends.
+    pub(crate) fn known(&self) -> Option<(i64, Head)> {
+        self.number.zip(self.found.operation.as_ref().map(|operation| operation.journal))
+    }
+}
+
 /// Looks up what a command wants. Inside the writer's transaction, so that nothing changes before the command is written.
 pub(crate) fn look(connection: &Connection, wants: &Wants<'_>, at: Timestamp) -> Result<Sight, Fault> {
     let known = by_key(connection, wants.key)?;

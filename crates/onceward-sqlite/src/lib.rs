@@ -5,6 +5,7 @@
 
 mod apply;
 mod blob;
+mod caller;
 
 mod chance;
 mod checkpoint;
@@ -27,7 +28,7 @@ mod writer;
 
 pub use rusqlite;
 
-
+pub use crate::caller::{Begin, BeginError, Begun, NotCommitted, Uncommitted, begin_on};
 pub use crate::error::OpenError;
 pub use crate::local::{Effect, LocalError, LocalFailure, LocalOutcome, LocalTx};
 pub use crate::lock::{InstanceLock, Locked};

@@ -112,6 +112,12 @@ fn complete(connection: &Connection, path: &Path, clock: &dyn Clock) -> Result<I
     }
 }
 
+/// Whether a connection's database has the schema that this version knows.
+pub(crate) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
+    let applied = versions(connection).map_err(|error| opening(path, &error))?;
+    Ok(verify(path, &applied)? == MIGRATIONS.len())
+}
+
 struct Stored {
     id: LedgerId,
     check: Vec<u8>,

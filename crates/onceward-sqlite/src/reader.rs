@@ -12,6 +12,7 @@ use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use crate::apply::Landmark;
 use crate::error::Fault;
 use crate::rows::{self, select};
 use crate::{blob, connect, find, limits};
@@ -84,6 +85,10 @@ impl Readers {
 
     pub(crate) fn get(&self, key: &OperationKey) -> Result<Option<Operation>, StoreError> {
         self.with(|connection| Ok(find::by_key(connection, key)?.map(|(_, operation)| operation)))
+    }
+
+    pub(crate) fn has_landed(&self, landmark: &Landmark) -> Result<bool, StoreError> {
+        self.with(|connection| Ok(find::has_landed(connection, &landmark.key, landmark.head)?))
     }
 
     pub(crate) fn journal(&self, key: &OperationKey, after: u32, limit: u32) -> Result<Vec<Entry>, StoreError> {

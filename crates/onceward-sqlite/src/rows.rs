@@ -40,11 +40,11 @@ const INSERT: &str = "INSERT INTO onceward_operation (tenant, operation_id, tool
      cause, dispatch, lane, attempt, owner, effect_id, suspicion_mark, suspicion_group, deadline_at, next_check_at, \
      settle_by_at, disagreement, corrects, superseded_by, created_at, updated_at, settled_at, purged_at, journal_seq, \
      journal_hash, body, progress, answer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
-     ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+     ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29) ON CONFLICT (tenant, operation_id) DO NOTHING";
 
 const UPDATE: &str = "UPDATE onceward_operation SET state = ?2, cause = ?3, attempt = ?4, owner = ?5, effect_id = ?6, \
      next_check_at = ?7, settle_by_at = ?8, disagreement = ?9, superseded_by = ?10, updated_at = ?11, settled_at = ?12, \
-     purged_at = ?13, journal_seq = ?14, journal_hash = ?15, progress = ?16, answer = ?17 WHERE number = ?1";
+     purged_at = ?13, journal_seq = ?14, journal_hash = ?15, progress = ?16, answer = ?17 WHERE number = ?1 AND journal_hash = ?18";
 
 const ERASE_BODY: &str = "UPDATE onceward_operation SET body = ?2 WHERE number = ?1";
 
@@ -245,12 +245,12 @@ fn keep(answer: &Kept<Answer>, moving: &mut Moving<'_>) -> Result<Option<Timesta
     }
 }
 
-/// Inserts the row and gives its number.
-pub(crate) fn insert(connection: &Connection, operation: &Operation, body: &[u8]) -> Result<i64, Fault> {
+/// Inserts the row and gives its number; nothing when the key exists.
+pub(crate) fn insert(connection: &Connection, operation: &Operation, body: &[u8]) -> Result<Option<i64>, Fault> {
     let moving = moving(operation)?;
     let Operation { key, binding, terms, history, .. } = operation;
     let suspicion = terms.suspicion.as_ref();
-    connection.prepare_cached(INSERT)?.insert(params![
+    let inserted = connection.prepare_cached(INSERT)?.execute(params![
         key.tenant.as_str(),
         key.id.as_str(),
         binding.tool.as_str(),
@@ -280,12 +280,17 @@ pub(crate) fn insert(connection: &Connection, operation: &Operation, body: &[u8]
         body,
         moving.progress,
         moving.answer,
-    ])
-    .map_err(Fault::from)
+    ])?;
+    Ok((inserted == 1).then(|| connection.last_insert_rowid()))
 }
 
-/// Replaces what moves of the row.
-pub(crate) fn update(connection: &Connection, number: i64, operation: &Operation) -> Result<(), Fault> {
+/// Replaces what moves of the row; says whether its journal still ended at `before`.
+pub(crate) fn update(
+    connection: &Connection,
+    number: i64,
+    before: Head,
+    operation: &Operation,
+) -> Result<bool, Fault> {
     let moving = moving(operation)?;
     let changed = connection.prepare_cached(UPDATE)?.execute(params![
         number,
@@ -305,14 +310,15 @@ pub(crate) fn update(connection: &Connection, number: i64, operation: &Operation
         &operation.journal.hash[..],
         moving.progress,
         moving.answer,
+        &before.hash[..],
     ])?;
     if changed != 1 {
-        return Err(Fault::Row(format!("operation {} is no longer row {number}", operation.key)));
+        return Ok(false);
     }
     if let Kept::Erased { .. } = operation.binding.arguments {
         connection.prepare_cached(ERASE_BODY)?.execute(params![number, body(operation)?])?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Appends entries to the journal of row `number`.

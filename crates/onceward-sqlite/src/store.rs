@@ -18,7 +18,7 @@ use onceward_ledger::store::{
 };
 use tokio::sync::oneshot;
 
-use crate::apply::Order;
+use crate::apply::{Landmark, Order};
 use crate::checkpoint::{Copier, Log};
 use crate::connect;
 use crate::error::OpenError;
@@ -142,10 +142,16 @@ impl SqliteStore {
         self.readers.get(key)
     }
 
+    /// Whether what `landmark` names is durable; a fresh read.
+    pub(crate) fn has_landed(&self, landmark: &Landmark) -> Result<bool, StoreError> {
+        self.readers.has_landed(landmark)
+    }
+
     /// Runs a local effect: `effect` changes the application's own tables in the transaction that records the operation and
     /// its receipt. Either all of it is durable when this answers, or none of it is there. A key that exists runs nothing.
     ///
-    /// `opening` carries the claim of the first attempt, and no further event.
+    /// `opening` carries the claim of the first attempt and no further event; one that waits for approval is opened, and
+    /// nothing is run.
     ///
     /// # Errors
     /// [`LocalFailure`]; nothing is left of the effect, except where a commit's fate is unknown.

@@ -1,7 +1,7 @@
 //! The one thread that writes.
 //!
-//! It takes whatever waits, writes it in one transaction with a savepoint for each, commits, and only then answers (R14). What
-//! is already known to have happened is tried again until it is written; new work fails in time, with nothing written.
+//! It takes whatever waits, writes it in one transaction, commits, and only then answers (R14). What is already known to have
+//! happened is tried again until it is written; new work fails in time, with nothing written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,18 +62,64 @@ pub(crate) struct Setting {
 
 /// One member of a group that was applied and waits for the commit.
 enum Member {
-    Command {
-        reply: ReplySender,
-        result: Result<Outcome, StoreError>,
-        /// The command again, where it must not be lost.
-        again: Option<(Order, Duration)>,
-    },
+    Command { reply: ReplySender, result: Result<Outcome, StoreError>, again: Again },
     Local(LocalRun),
 }
 
-/// Why a group ended before its commit: everything in it is undone.
-struct Broken {
-    error: rusqlite::Error,
+/// A command as it came, should its transaction be undone.
+struct Again {
+    order: Order,
+    since: Duration,
+    priority: Priority,
+    uncertain: Option<Box<(Landmark, Applied)>>,
+}
+
+impl Again {
+    fn into_job(self, reply: ReplySender) -> Job {
+        let Self { order, since, priority, uncertain } = self;
+        Job { work: Work::Command { order, reply, uncertain }, priority, since }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.priority == Priority::Settle
+    }
+}
+
+/// How members of a group are kept apart. A savepoint for each costs a fifth of the writer's time, and hardly ever does a
+/// member fail by itself; so a group is first written without, and once more with them when one has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Apart {
+    Together,
+    Each,
+}
+
+/// Why a group ended before its commit: everything in it is to be undone.
+enum Undo {
+    /// SQLite failed; no member is to blame.
+    Broken(rusqlite::Error),
+    /// A member failed by itself.
+    OneFailed,
+}
+
+/// A group that ended before its commit.
+struct Undone {
+    members: Vec<Member>,
+    rest: Vec<Job>,
+    why: Undo,
+}
+
+impl Member {
+    /// What is to be written again. Effects are kept apart from the first, so none is in a group that is written twice.
+    fn into_job(self) -> Option<Job> {
+        match self {
+            Self::Command { reply, again, .. } => Some(again.into_job(reply)),
+            Self::Local(LocalRun { reply, .. }) => {
+                let undone = StoreError::Unavailable("its group was undone".to_owned());
+                let _ = reply.send(Err(undone.into()));
+                None
+            }
+        }
+    }
 }
 
 impl Writer {
@@ -121,24 +167,39 @@ impl Writer {
             return self.undo(Vec::new(), std::mem::take(batch), &rusqlite::Error::InvalidQuery);
         };
         fail::fail_point!("sqlite::before_begin");
-        match self.begin(&line.connection, batch) {
-            Ok(()) if batch.is_empty() => self.line = Some(line),
-            Ok(()) => match self.group(&mut line, batch) {
-                Ok(group) => self.commit(line, group),
-                Err((members, rest, Broken { error })) => {
-                    // SQLite may have undone it already.
-                    if !line.connection.is_autocommit()
-                        && let Err(error) = line.connection.execute_batch("ROLLBACK")
-                    {
-                        tracing::error!(%error, "a group could not be undone; its connection is closed");
-                    }
-                    self.line = Some(line);
-                    self.undo(members, rest, &error);
-                }
-            },
-            Err(error) => {
+        let has_local = batch.iter().any(|job| matches!(job.work, Work::Local(_)));
+        let mut apart = if has_local { Apart::Each } else { Apart::Together };
+        loop {
+            if let Err(error) = self.begin(&line.connection, batch) {
                 self.line = Some(line);
-                self.undo(Vec::new(), std::mem::take(batch), &error);
+                return self.undo(Vec::new(), std::mem::take(batch), &error);
+            }
+            if batch.is_empty() {
+                self.line = Some(line);
+                return;
+            }
+            let Undone { members, rest, why } = match self.group(&mut line, batch, apart) {
+                Ok(group) => return self.commit(line, group),
+                Err(undone) => undone,
+            };
+            // SQLite may have undone it already.
+            if !line.connection.is_autocommit()
+                && let Err(error) = line.connection.execute_batch("ROLLBACK")
+            {
+                tracing::error!(%error, "a group could not be undone; its connection is closed");
+                self.line = Some(line);
+                return self.undo(members, rest, &error);
+            }
+            match why {
+                Undo::Broken(error) => {
+                    self.line = Some(line);
+                    return self.undo(members, rest, &error);
+                }
+                Undo::OneFailed => {
+                    apart = Apart::Each;
+                    batch.extend(members.into_iter().filter_map(Member::into_job));
+                    batch.extend(rest);
+                }
             }
         }
     }
@@ -177,12 +238,11 @@ impl Writer {
     }
 
     /// Applies each member of the batch in the open transaction.
-    #[allow(clippy::type_complexity, reason = "the parts of a group that is undone, named where they are taken apart")]
-    fn group(&mut self, line: &mut Line, batch: &mut Vec<Job>) -> Result<Vec<Member>, (Vec<Member>, Vec<Job>, Broken)> {
+    fn group(&mut self, line: &mut Line, batch: &mut Vec<Job>, apart: Apart) -> Result<Vec<Member>, Undone> {
         let mut members = Vec::with_capacity(batch.len());
         let room = match line.space.has_room_for_claims(&line.connection, self.clock.uptime()) {
             Ok(room) => room,
-            Err(error) => return Err((members, std::mem::take(batch), Broken { error })),
+            Err(error) => return Err(Undone { members, rest: std::mem::take(batch), why: Undo::Broken(error) }),
         };
         let mut jobs = batch.drain(..);
         while let Some(job) = jobs.next() {
@@ -192,78 +252,60 @@ impl Writer {
                 ));
                 continue;
             }
-            match self.member(&mut line.connection, job) {
-                Ok(member) => members.push(member),
-                Err((member, broken)) => {
-                    members.push(member);
-                    return Err((members, jobs.collect(), broken));
-                }
+            let (member, why) = self.member(&mut line.connection, job, apart);
+            members.push(member);
+            if let Some(why) = why {
+                return Err(Undone { members, rest: jobs.collect(), why });
             }
         }
         fail::fail_point!("sqlite::after_write_before_commit");
         Ok(members)
     }
 
-    fn member(&mut self, connection: &mut Connection, job: Job) -> Result<Member, (Member, Broken)> {
+    /// Applies one; says so when the group must be undone.
+    fn member(&mut self, connection: &mut Connection, job: Job, apart: Apart) -> (Member, Option<Undo>) {
         let at = self.clock.now();
-        let kept = job.is_kept();
-        let since = job.since;
-        match job.work {
+        let Job { work, priority, since } = job;
+        match work {
             Work::Command { order, reply, uncertain } => {
-                let again = kept.then(|| (Order { command: order.command.clone(), body: order.body.clone() }, since));
-                let applied = match uncertain.map(|known| *known) {
-                    Some((landmark, answer)) => settled_before(connection, &landmark, answer),
-                    None => Ok(None),
-                };
-                let applied = match applied {
-                    Ok(Some(outcome)) => Ok(outcome),
-                    Ok(None) => self.savepoint(connection, |connection, desk| {
-                        apply::apply(connection, order.command, order.body.as_deref(), at, desk)
-                    }),
-                    Err(fault) => Err(fault),
-                };
-                match judge(applied) {
-                    Ok(result) => Ok(Member::Command { reply, result, again }),
-                    Err(broken) => {
-                        let result = Err(not_written(&broken.error));
-                        Err((Member::Command { reply, result, again }, broken))
+                let again = Again { order: order.clone(), since, priority, uncertain: uncertain.clone() };
+                let write = |connection: &Connection, desk: &mut Desk| {
+                    if let Some(known) = uncertain
+                        && find::has_landed(connection, &known.0.key, known.0.head)?
+                    {
+                        return Ok(Outcome { answer: known.1, written: None });
                     }
-                }
+                    apply::apply(connection, order.command, order.body.as_deref(), at, desk)
+                };
+                let applied = match apart {
+                    Apart::Together => write(connection, &mut self.desk),
+                    Apart::Each => savepoint(connection, &mut self.desk, write),
+                };
+                let (result, why) = match (applied, apart) {
+                    (Ok(outcome), _) => (Ok(outcome), None),
+                    (Err(Fault::Sql(error)), _) if trouble(&error) != Trouble::Constraint => {
+                        (Err(not_written(&error)), Some(Undo::Broken(error)))
+                    }
+                    (Err(fault), Apart::Together) => (Err(fault.into()), Some(Undo::OneFailed)),
+                    (Err(fault), Apart::Each) => (Err(fault.into()), None),
+                };
+                (Member::Command { reply, result, again }, why)
             }
             Work::Local(job) => {
                 if let Err(error) = connection.execute_batch("SAVEPOINT onceward_effect") {
                     let result = Err(not_written(&error).into());
                     let (reply, written) = (job.into_reply(), None);
-                    return Err((Member::Local(LocalRun { result, written, reply }), Broken { error }));
+                    return (Member::Local(LocalRun { result, written, reply }), Some(Undo::Broken(error)));
                 }
                 let run = job.run(connection, &self.guard, at, &mut self.desk);
                 let end = match &run.written {
                     Some(_) => "RELEASE onceward_effect",
                     None => "ROLLBACK TO onceward_effect; RELEASE onceward_effect",
                 };
-                match connection.execute_batch(end) {
-                    Ok(()) => Ok(Member::Local(run)),
-                    Err(error) => Err((Member::Local(run), Broken { error })),
-                }
+                let why = connection.execute_batch(end).err().map(Undo::Broken);
+                (Member::Local(run), why)
             }
         }
-    }
-
-    /// Keeps the writes of one member apart from the others': its failure undoes them alone.
-    fn savepoint(
-        &mut self,
-        connection: &Connection,
-        write: impl FnOnce(&Connection, &mut Desk) -> Result<Outcome, Fault>,
-    ) -> Result<Outcome, Fault> {
-        connection.prepare_cached("SAVEPOINT onceward_member")?.execute([])?;
-        let outcome = write(connection, &mut self.desk);
-        if outcome.is_err() && !connection.is_autocommit() {
-            connection.prepare_cached("ROLLBACK TO onceward_member")?.execute([])?;
-        }
-        if !connection.is_autocommit() {
-            connection.prepare_cached("RELEASE onceward_member")?.execute([])?;
-        }
-        outcome
     }
 
     /// Commits, and answers everyone by what is durable.
@@ -315,10 +357,10 @@ impl Writer {
         };
         let nothing = || StoreError::Unavailable(format!("the commit failed and nothing was written: {error}"));
         let unclear = || StoreError::CommitUnknown(error.to_string());
-        let mut again = Vec::new();
+        let mut repeated = Vec::new();
         for member in group {
             match member {
-                Member::Command { reply, result, again: kept } => {
+                Member::Command { reply, result, again } => {
                     let about_row = result.as_ref().ok().and_then(|outcome| outcome.written.as_ref()).map(Written::landmark);
                     let landed = match (&about_row, &result) {
                         (Some(landmark), _) => has_landed(landmark),
@@ -326,17 +368,17 @@ impl Writer {
                         (None, Ok(Outcome { answer: Applied::Done, .. })) => None,
                         (None, Ok(_) | Err(_)) => Some(false),
                     };
-                    match (landed, kept) {
+                    match (landed, again.is_kept()) {
                         (Some(true), _) => drop(reply.send(result.map(|outcome| outcome.answer))),
-                        (Some(false), Some((order, since))) => again.push(repeat(order, reply, since, None)),
-                        (None, Some((order, since))) => {
+                        (Some(false), true) => repeated.push(again.into_job(reply)),
+                        (None, true) => {
                             let uncertain = about_row
                                 .zip(result.ok())
                                 .map(|(landmark, outcome)| Box::new((landmark, outcome.answer)));
-                            again.push(repeat(order, reply, since, uncertain));
+                            repeated.push(Again { uncertain, ..again }.into_job(reply));
                         }
-                        (Some(false), None) => drop(reply.send(Err(nothing()))),
-                        (None, None) => drop(reply.send(Err(unclear()))),
+                        (Some(false), false) => drop(reply.send(Err(nothing()))),
+                        (None, false) => drop(reply.send(Err(unclear()))),
                     }
                 }
                 Member::Local(LocalRun { result, written, reply }) => {
@@ -349,7 +391,7 @@ impl Writer {
                 }
             }
         }
-        self.queue.put_back(again.into_iter());
+        self.queue.put_back(repeated.into_iter());
     }
 
     /// After a transaction was undone: certainly nothing was written. New work is told so, what is known is tried again.
@@ -359,8 +401,8 @@ impl Writer {
         let mut refused = 0_usize;
         for member in members {
             match member {
-                Member::Command { reply, again: Some((order, since)), .. } => again.push(repeat(order, reply, since, None)),
-                Member::Command { reply, again: None, .. } => {
+                Member::Command { reply, again: known, .. } if known.is_kept() => again.push(known.into_job(reply)),
+                Member::Command { reply, .. } => {
                     refused += 1;
                     drop(reply.send(Err(refusal.clone())));
                 }
@@ -448,24 +490,22 @@ impl Writer {
     }
 }
 
-fn repeat(order: Order, reply: ReplySender, since: Duration, uncertain: Option<Box<(Landmark, Applied)>>) -> Job {
-    Job { work: Work::Command { order, reply, uncertain }, priority: Priority::Settle, since }
-}
-
-/// The answer of a command that was written earlier, if its commit is found to have happened after all.
-fn settled_before(connection: &Connection, landmark: &Landmark, answer: Applied) -> Result<Option<Outcome>, Fault> {
-    let landed = find::has_landed(connection, &landmark.key, landmark.head)?;
-    Ok(landed.then_some(Outcome { answer, written: None }))
-}
-
-/// Tells a fault of one command from one of the whole transaction.
-fn judge(applied: Result<Outcome, Fault>) -> Result<Result<Outcome, StoreError>, Broken> {
-    match applied {
-        Ok(outcome) => Ok(Ok(outcome)),
-        Err(Fault::Row(what)) => Ok(Err(StoreError::Corrupt(what))),
-        Err(Fault::Sql(error)) if trouble(&error) == Trouble::Constraint => Ok(Err(not_written(&error))),
-        Err(Fault::Sql(error)) => Err(Broken { error }),
+/// Keeps the writes of one member apart from the others': its failure undoes them alone.
+fn savepoint(
+    connection: &Connection,
+    desk: &mut Desk,
+    write: impl FnOnce(&Connection, &mut Desk) -> Result<Outcome, Fault>,
+) -> Result<Outcome, Fault> {
+    connection.execute_batch("SAVEPOINT onceward_member")?;
+    let outcome = write(connection, desk);
+    // An error may have ended the whole transaction, and its savepoints with it.
+    if !connection.is_autocommit() {
+        connection.execute_batch(match &outcome {
+            Ok(_) => "RELEASE onceward_member",
+            Err(_) => "ROLLBACK TO onceward_member; RELEASE onceward_member",
+        })?;
     }
+    outcome
 }
 
 fn commit(connection: &Connection, clock: &dyn Clock, wait: Duration) -> rusqlite::Result<()> {

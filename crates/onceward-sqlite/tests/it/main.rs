@@ -1,3 +1,9 @@
 //! The store as its callers see it.
 
+mod contention;
+mod files;
+#[cfg(feature = "failpoints")]
+mod kill;
+mod local;
+mod scratch;
 mod suite;
