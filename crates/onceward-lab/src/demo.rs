@@ -54,7 +54,8 @@ pub async fn play(binary: &Path, mut tell: impl FnMut(&str)) -> Result<Ending> {
     let configuration = Configuration::new(sandbox.url(), Promise::RecognisesKeys);
     let gateway = GatewayProcess::start(binary, folder.path(), &configuration, &http).await?;
     tell(&format!(
-        "Two processes run in {}:\n  a helpdesk and shop that lose replies on request   {}\n  a gateway of Onceward before them                  {}\n",
+        "Two processes run, with their files in {}:\n  a helpdesk and shop that lose replies on request  {}\n  \
+         a gateway of Onceward before them                 {}\n",
         folder.path().display(),
         sandbox.url(),
         gateway.url()

@@ -66,10 +66,10 @@ impl Expectation {
     pub fn check(&self, findings: &Findings) -> Option<Broken> {
         let found = findings.get(self.field);
         let (holds, expected) = match self.is {
-            Is::Number(number) => (found == Value::from(number), number.to_string()),
-            Is::Text(text) => (found == Value::from(text), format!("{text:?}")),
-            Is::True => (found == Value::from(true), "true".to_owned()),
-            Is::False => (found == Value::from(false), "false".to_owned()),
+            Is::Number(number) => (found == number, number.to_string()),
+            Is::Text(text) => (found == text, format!("{text:?}")),
+            Is::True => (found == true, "true".to_owned()),
+            Is::False => (found == false, "false".to_owned()),
             Is::Ticket => (is_ticket(&found), "the name of a ticket".to_owned()),
             Is::OneTicket => {
                 let one = found.as_array().is_some_and(|list| matches!(list.as_slice(), [one] if is_ticket(one)));

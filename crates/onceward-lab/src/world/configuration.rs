@@ -31,13 +31,14 @@ pub(crate) struct Configuration {
     settings: Vec<ToolSetting>,
 }
 
-/// A tool: its destination, its name, what it is for, its path, and its arguments as a JSON Schema in TOML.
+/// A tool: its destination, its name, what it is for, its path, and its arguments.
 struct ToolText {
     destination: &'static str,
     name: &'static str,
     description: &'static str,
     path: &'static str,
-    schema: &'static str,
+    required: &'static [&'static str],
+    properties: &'static str,
 }
 
 /// The helpdesk promises what the scenario says; the shop promises nothing, ever.
@@ -47,14 +48,16 @@ const TOOLS: [ToolText; 2] = [
         name: "create_ticket",
         description: "Opens a helpdesk ticket.",
         path: "/tickets",
-        schema: r#"{ type = "object", required = ["title", "body"], additionalProperties = false, properties = { title = { type = "string", maxLength = 200 }, body = { type = "string" }, customer = { type = "string" } } }"#,
+        required: &["title", "body"],
+        properties: r#"{ title = { type = "string", maxLength = 200 }, body = { type = "string" }, customer = { type = "string" } }"#,
     },
     ToolText {
         destination: "shop",
         name: "create_order",
         description: "Places an order.",
         path: "/orders",
-        schema: r#"{ type = "object", required = ["item", "quantity"], additionalProperties = false, properties = { item = { type = "string" }, quantity = { type = "integer", minimum = 1 }, customer = { type = "string" } } }"#,
+        required: &["item", "quantity"],
+        properties: r#"{ item = { type = "string" }, quantity = { type = "integer", minimum = 1 }, customer = { type = "string" } }"#,
     },
 ];
 
@@ -96,9 +99,10 @@ impl Configuration {
 
 impl ToolText {
     fn to_toml(&self) -> String {
-        let Self { destination, name, description, path, schema } = self;
+        let Self { destination, name, description, path, required, properties } = self;
         format!(
-            "\n[destination.{destination}.tool.{name}]\nversion = \"1\"\ndescription = {description:?}\nschema = {schema}\n\
+            "\n[destination.{destination}.tool.{name}]\nversion = \"1\"\ndescription = {description:?}\n\
+             schema = {{ type = \"object\", required = {required:?}, additionalProperties = false, properties = {properties} }}\n\
              request = {{ method = \"POST\", path = {path:?}, body = \"arguments\" }}\neffect_id = \"/id\"\n"
         )
     }
