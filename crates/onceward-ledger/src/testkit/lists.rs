@@ -93,7 +93,7 @@ pub(super) async fn owners_beat_and_are_forgotten_only_without_attempts(store: A
         assert!(matches!(answer, Applied::Done));
     }
     let row = OwnerRow { owner: owner.clone(), kind: OwnerKind::Library, beat: 2 };
-    assert_eq!(store.owners().await.expect("readable"), [row.clone()]);
+    assert_eq!(store.owners().await.expect("readable"), std::slice::from_ref(&row));
     opened(&store, Sample::new("acme", "one").claimed("owner-1")).await;
     applied(&store, Command::ForgetOwner(owner.clone())).await;
     assert_eq!(store.owners().await.expect("readable"), [row], "it still holds an attempt");

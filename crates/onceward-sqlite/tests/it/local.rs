@@ -6,7 +6,7 @@ use onceward_ledger::store::{Opening, Store};
 use onceward_ledger::testkit::{Sample, claim, now, receipt};
 use onceward_sqlite::rusqlite::{Connection, TransactionBehavior};
 use onceward_sqlite::{
-    Begin, BeginError, LocalError, LocalFailure, LocalOutcome, LocalTx, NotCommitted, SqliteStore, begin_on,
+    Begin, BeginError, Effect, LocalError, LocalFailure, LocalOutcome, LocalTx, NotCommitted, SqliteStore, begin_on,
 };
 
 use crate::scratch::{Scratch, stored};
@@ -48,7 +48,7 @@ async fn the_effect_and_its_receipt_are_committed_together_and_the_repetition_ru
 #[tokio::test]
 async fn an_effect_that_fails_panics_or_takes_too_long_leaves_nothing() {
     let (scratch, store) = shop();
-    let failing: [(&str, Box<dyn FnOnce(&LocalTx<'_>) -> Result<Receipt, LocalError> + Send>); 3] = [
+    let failing: [(&str, Effect); 3] = [
         ("fails", Box::new(|tx| order(tx).and_then(|_| Err(LocalError::because("out of stock"))))),
         ("panics", Box::new(|tx| order(tx).map(|_| panic!("out of stock")))),
         (
