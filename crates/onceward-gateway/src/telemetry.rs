@@ -21,13 +21,15 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
     let method = request.method().clone();
     // The route as it is written in the table: an address may hold an operation id that is somebody's order number.
     let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
+    // Over MCP the result itself says whether it is a replay; a header would have to guess.
+    let says_replayed = request.uri().path().starts_with("/v1/");
     let span = tracing::info_span!("request", trace, %method, route);
     async move {
         let clock = app.ledger().clock();
         let began = clock.uptime();
         let mut response = next.run(request).await;
         let headers = response.headers_mut();
-        if !headers.contains_key(&REPLAYED) {
+        if says_replayed && !headers.contains_key(&REPLAYED) {
             headers.insert(REPLAYED, HeaderValue::from_static("false"));
         }
         if let Ok(trace) = HeaderValue::from_str(&trace) {
@@ -51,6 +53,10 @@ pub(crate) async fn limit(State(app): State<App>, request: Request, next: Next) 
             format!("the address and headers have {head} bytes; the most is {HEADER_BYTES_MAX}"),
         );
         return with_status(problem, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    // Whoever asks whether the process lives must not be told that it is busy: it would be restarted for that.
+    if matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return next.run(request).await;
     }
     let Ok(_place) = app.places().clone().try_acquire_owned() else {
         let most = app.limits().requests_max;

@@ -48,7 +48,7 @@ pub(super) async fn claim(
         ));
     };
     let arguments = arguments(body.arguments)?;
-    let within = body.settle_within_ms.map_or(SETTLE_WITHIN_DEFAULT, Duration::from_millis);
+    let within = settle_within(body.settle_within_ms)?;
     let claim = NewClaim { tool: body.tool, id, arguments, title: body.title, settle_within: within };
     match app.claim(&grant, claim).await? {
         ClaimAnswer::Granted(granted) => Ok(answer_json(StatusCode::CREATED, &granted_view(&granted))),
@@ -107,7 +107,7 @@ pub(super) async fn heartbeat(
     let id = id_of(&id)?;
     let allowed = app.claimed_operation(&grant, &id).await?;
     let claim = claim_ref(id, body.attempt, body.secret);
-    let within = body.settle_within_ms.map_or(SETTLE_WITHIN_DEFAULT, Duration::from_millis);
+    let within = settle_within(body.settle_within_ms)?;
     let ledger = app.ledger().clone();
     let operation = app.detached(async move { ledger.extend_claim(&allowed, &claim, within).await }).await??;
     Ok(answer_json(StatusCode::OK, &held_view(&operation)))
@@ -241,6 +241,15 @@ impl AnswerBody {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
         Ok(Answer { status, headers, body })
+    }
+}
+
+fn settle_within(asked_ms: Option<u64>) -> Result<Duration, Problem> {
+    match asked_ms {
+        None => Ok(SETTLE_WITHIN_DEFAULT),
+        // It would be over before its holder knows of it.
+        Some(0) => Err(Problem::invalid_request("settle_within_ms is a number of milliseconds, 1 at the least")),
+        Some(within_ms) => Ok(Duration::from_millis(within_ms)),
     }
 }
 

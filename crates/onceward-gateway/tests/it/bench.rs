@@ -149,6 +149,7 @@ impl Client {
 
 /// Looks again and again until there is what is looked for.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = DEADLINE;
     let looking = async {
         loop {
             if let Some(found) = look().await {
@@ -157,7 +158,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
-    tokio::time::timeout(DEADLINE, looking).await.unwrap_or_else(|_| panic!("never came: {what}"))
+    tokio::time::timeout(deadline, looking).await.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 
 pub(crate) fn ticket(title: &str) -> Value {

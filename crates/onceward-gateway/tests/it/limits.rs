@@ -66,6 +66,7 @@ async fn one_request_too_many_is_told_so_and_nothing_of_it_is_sent() {
     bench.fault(json!({ "match": { "path": "/tickets" }, "fault": "delay_after_commit;ms=1000" })).await;
     let (slow, crowded) = tokio::join!(bench.agent.call("create_ticket", "t-1", ticket("Printer")), async {
         until("the slow call", async || (bench.writes().await == 1).then_some(())).await;
+        assert_eq!(bench.nobody().get("/healthz").await.status, 200, "a busy gateway lives");
         bench.agent.call("create_ticket", "t-2", ticket("Scanner")).await
     });
     slow.is(200, "executed");

@@ -6,7 +6,7 @@ use onceward_gateway::quickstart;
 use onceward_gateway::serve::StartError;
 use serde_json::json;
 
-use crate::bench::{Bench, Client, gateway_of, ticket, until};
+use crate::bench::{Bench, Client, catalog, gateway_of, ticket, until};
 
 #[tokio::test]
 async fn a_gateway_that_starts_again_has_every_receipt_and_makes_no_new_tokens() {
@@ -23,6 +23,30 @@ async fn a_gateway_that_starts_again_has_every_receipt_and_makes_no_new_tokens()
     let told = agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "replayed");
     assert_eq!(told["receipt"], first["receipt"]);
     assert_eq!(agent.get("/readyz").await.json()["ledger"]["id"], ledger_id);
+    drop((sandbox, folder));
+}
+
+/// A definition that became stricter since is not what an earlier operation was made with.
+#[tokio::test]
+async fn a_stricter_schema_turns_no_repetition_into_a_refusal() {
+    let bench = Bench::start().await;
+    let token = bench.gateway.first_tokens.as_ref().unwrap().agent.reveal().to_owned();
+    bench.agent.call("named_ticket", "t-1", ticket("Printer")).await.is(200, "executed");
+    let stricter = catalog(&format!(
+        "[destination.strict]\nurl = \"http://{}\"\ncontract = \"none\"\n\
+         [destination.strict.tool.named_ticket]\nversion = \"2\"\n\
+         schema = {{ type = \"object\", required = [\"customer\"] }}\n\
+         request = {{ method = \"POST\", path = \"/tickets\", body = \"arguments\" }}\n",
+        bench.sandbox.address()
+    ));
+    let ledger = bench.ledger();
+    let Bench { gateway, sandbox, folder, .. } = bench;
+    gateway.stop().await;
+    let again = gateway_of(ledger, stricter, Limits::default()).start().await.unwrap();
+    let agent = Client::to(again.address, Some(&token));
+    agent.call("named_ticket", "t-1", ticket("Printer")).await.is(200, "replayed");
+    agent.call("named_ticket", "t-1", ticket("Scanner")).await.is(422, "conflict");
+    agent.call("named_ticket", "t-2", ticket("Printer")).await.is(422, "invalid_arguments");
     drop((sandbox, folder));
 }
 
