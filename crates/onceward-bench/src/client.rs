@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// One kept connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
@@ -15,7 +15,7 @@ impl Client {
     ///
     /// # Errors
     /// When nobody listens.
-    pub async fn connect(address: &str) -> Result<Self> {
+    pub(crate) async fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: Vec::with_capacity(8192) })
@@ -25,7 +25,7 @@ impl Client {
     ///
     /// # Errors
     /// When the connection fails, or the answer is no success.
-    pub async fn post(&mut self, path: &str, headers: &str, body: &str) -> Result<()> {
+    pub(crate) async fn post(&mut self, path: &str, headers: &str, body: &str) -> Result<()> {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n{body}",
             body.len()

@@ -18,7 +18,7 @@ enum Write {
 
 /// A handle to the writer.
 #[derive(Clone)]
-pub struct Raw {
+pub(crate) struct Raw {
     queue: Sender<(Write, oneshot::Sender<()>)>,
 }
 
@@ -30,7 +30,7 @@ impl Raw {
     ///
     /// # Errors
     /// When SQLite refuses.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let connection = Connection::open(path).context("opening the floor's file")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -54,7 +54,7 @@ impl Raw {
     ///
     /// # Errors
     /// When the writer is gone.
-    pub async fn claim(&self, id: String, arguments: String) -> Result<()> {
+    pub(crate) async fn claim(&self, id: String, arguments: String) -> Result<()> {
         self.submit(Write::Claim { id, arguments }).await
     }
 
@@ -62,7 +62,7 @@ impl Raw {
     ///
     /// # Errors
     /// When the writer is gone.
-    pub async fn complete(&self, id: String, receipt: String) -> Result<()> {
+    pub(crate) async fn complete(&self, id: String, receipt: String) -> Result<()> {
         self.submit(Write::Complete { id, receipt }).await
     }
 
@@ -70,7 +70,7 @@ impl Raw {
     ///
     /// # Errors
     /// When the writer is gone.
-    pub async fn both(&self, id: String, arguments: String, receipt: String) -> Result<()> {
+    pub(crate) async fn both(&self, id: String, arguments: String, receipt: String) -> Result<()> {
         self.submit(Write::Both { id, arguments, receipt }).await
     }
 
@@ -90,7 +90,7 @@ fn write(connection: &Connection, waiting: &Receiver<(Write, oneshot::Sender<()>
         }
         for (_, done) in group {
             // A caller that no longer waits is not an error.
-            drop(done.send(()));
+            let _ = done.send(());
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::raw::Raw;
 ///
 /// # Errors
 /// When it cannot listen.
-pub async fn echo() -> Result<()> {
+pub(crate) async fn echo() -> Result<()> {
     let app = Router::new().route(
         "/things",
         post(|Json(body): Json<Value>| async move {
@@ -39,7 +39,7 @@ struct Bare {
 ///
 /// # Errors
 /// When it cannot listen or open its file.
-pub async fn bare(file: &Path, echo: String) -> Result<()> {
+pub(crate) async fn bare(file: &Path, echo: String) -> Result<()> {
     let state = Arc::new(Bare { raw: Raw::open(file)?, echo, pool: Mutex::default() });
     serve(Router::new().route("/call", post(call)).with_state(state)).await
 }

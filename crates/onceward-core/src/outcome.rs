@@ -143,7 +143,8 @@ pub struct Envelope {
     /// The operation; `None` only where the call wrote none (a held possible duplicate).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<OperationId>,
-    /// Its state.
+    /// Its state; empty, and left out, where the key belongs to a call of another tool, of which this caller is told nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
     /// Attempts so far.
     pub attempts: u32,
@@ -153,7 +154,8 @@ pub struct Envelope {
     pub source: AnswerSource,
     /// Whether an earlier call had made the answer.
     pub replayed: bool,
-    /// When the operation was first seen (RFC 3339).
+    /// When the operation was first seen (RFC 3339); left out like the state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first_seen_at: String,
     /// When the answer was received (RFC 3339): what was done then, not what is now.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,7 +206,7 @@ pub fn report(operation: &Operation, decision: &Decision, role: Role) -> Envelop
         | State::Closed(_) => None,
     };
     let (check_after, settles_by) = schedule(operation, outcome);
-    Envelope {
+    let envelope = Envelope {
         outcome,
         operation_id: Some(operation.key.id.clone()),
         state: operation.state.name().to_owned(),
@@ -246,6 +248,20 @@ pub fn report(operation: &Operation, decision: &Decision, role: Role) -> Envelop
             _ => operation.history.disagreement.as_ref().map(|known| known.kind.name().to_owned()),
         },
         answer,
+    };
+    match decision {
+        Decision::Conflict(Conflict::OtherTool) => {
+            Envelope { state: String::new(), attempts: 0, first_seen_at: String::new(), ..envelope }
+        }
+        Decision::Conflict(Conflict::OtherArguments(_) | Conflict::OtherArgumentsErased)
+        | Decision::ApprovalRequired
+        | Decision::Ready
+        | Decision::InProgress
+        | Decision::Unknown
+        | Decision::Replay
+        | Decision::Rejected
+        | Decision::Closed
+        | Decision::Expired => envelope,
     }
 }
 

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn an_owner_is_silent_only_when_its_counter_stood_still_on_our_own_clock() {
         let mut watchlist = Watchlist::default();
-        let at = |seconds| Duration::from_secs(1_000 + seconds);
+        let at = |seconds: u64| Duration::from_secs(1_000 + seconds);
         assert!(watchlist.silent(&[row("a", 7)], at(0), SILENCE).is_empty());
         assert!(watchlist.silent(&[row("a", 7)], at(14), SILENCE).is_empty());
         assert!(watchlist.silent(&[row("a", 8)], at(16), SILENCE).is_empty(), "it beat once more");
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn whoever_could_not_write_starts_counting_again() {
         let mut watchlist = Watchlist::default();
-        let at = |seconds| Duration::from_secs(1_000 + seconds);
+        let at = |seconds: u64| Duration::from_secs(1_000 + seconds);
         assert!(watchlist.silent(&[row("a", 7)], at(0), SILENCE).is_empty());
         watchlist.restart();
         assert!(watchlist.silent(&[row("a", 7)], at(60), SILENCE).is_empty());
