@@ -1,10 +1,15 @@
 //! Starting, stopping, and a ledger that cannot be written.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use onceward_gateway::check::check;
 use onceward_gateway::limits::Limits;
 use onceward_gateway::quickstart;
 use onceward_gateway::serve::StartError;
 use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use crate::bench::{Bench, Client, catalog, gateway_of, ticket, until};
 
@@ -66,6 +71,47 @@ async fn a_gateway_that_stops_lets_what_is_under_way_be_answered() {
     until("the attempt", async || (bench.writes().await == 1).then_some(())).await;
     bench.gateway.stop().await;
     call.await.unwrap().is(200, "executed");
+}
+
+#[tokio::test]
+async fn a_gateway_has_not_stopped_before_the_last_request_is_answered() {
+    let arrived = Arc::new(Notify::new());
+    let answer = Arc::new(Notify::new());
+    let (arrives, may_answer) = (Arc::clone(&arrived), Arc::clone(&answer));
+    let slow = axum::Router::new().route(
+        "/slow",
+        axum::routing::get(move || async move {
+            arrives.notify_one();
+            may_answer.notified().await;
+            "done"
+        }),
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let text = format!(
+        "[destination.slow]\nurl = \"http://{}\"\ncontract = \"none\"\n[destination.slow.tool.look]\nread = true\n\
+         request = {{ method = \"GET\", path = \"/slow\" }}\n",
+        listener.local_addr().unwrap()
+    );
+    tokio::spawn(async move { axum::serve(listener, slow).await });
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("onceward.db");
+    let gateway = gateway_of(ledger, catalog(&text), Limits::default()).start().await.unwrap();
+    let (address, token) = (gateway.address, gateway.first_tokens.as_ref().unwrap().agent.reveal().to_owned());
+    let agent = Client::to(address, Some(&token));
+    let call = tokio::spawn(async move { agent.post("/v1/tools/look/calls", json!({})).await });
+    arrived.notified().await;
+    let released = AtomicBool::new(false);
+    let stopping = async {
+        gateway.stop().await;
+        assert!(released.load(Ordering::SeqCst), "it stopped while a request was under way");
+    };
+    let releasing = async {
+        until("no new connections", async || TcpStream::connect(address).await.err()).await;
+        released.store(true, Ordering::SeqCst);
+        answer.notify_one();
+    };
+    tokio::join!(stopping, releasing);
+    assert_eq!(call.await.unwrap().json()["answer"]["body_text"], "done");
 }
 
 /// R078
