@@ -125,4 +125,21 @@ mod tests {
             assert!(command.get_about().is_some(), "{}", command.get_name());
         }
     }
+
+    #[test]
+    fn the_document_has_every_command_and_every_exit_code() {
+        let document = include_str!("../../../docs/cli.md");
+        for command in CommandLine::command().get_subcommands() {
+            let words = match command.get_subcommands().map(clap::Command::get_name).collect::<Vec<_>>().as_slice() {
+                [] => vec![command.get_name().to_owned()],
+                inner => inner.iter().map(|name| format!("{} {name}", command.get_name())).collect(),
+            };
+            for words in words {
+                assert!(document.contains(&format!("| `{words}")), "`{words}` is not in docs/cli.md");
+            }
+        }
+        for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Unresolved, Exit::Refused, Exit::Unreachable] {
+            assert!(document.contains(&format!("| {} |", exit.number())), "{exit:?} is not in docs/cli.md");
+        }
+    }
 }

@@ -154,6 +154,22 @@ pub(crate) fn print_shown(shown: &Value, json: bool) {
         );
     }
     say!("{}", output::told(&shown["status"], &shown["receipt"]));
+    if shown["status"]["outcome"] == "unknown" {
+        let id = operation["operation_id"].as_str().unwrap_or_default();
+        say!("\nWhoever finds out what became of it, and has an operator's token, settles it:\n{}", ways_out(id));
+    }
+}
+
+/// The legal moves out of unknown, each with what follows from it.
+fn ways_out(id: &str) -> String {
+    [
+        ("confirmed_done", "it was done: repetitions get the receipt that is given here"),
+        ("confirmed_not_done", "it was not done and stays so"),
+        ("dispatch_again", "it was not done, and the next call is sent; if it had been done, this makes a second one"),
+        ("superseded_by", "another operation replaces it"),
+    ]
+    .map(|(choice, meaning)| format!("  onceward decide {id} --choice {choice} --evidence …\n      {meaning}"))
+    .join("\n")
 }
 
 /// A question that was answered is done, also by "rejected"; what is not settled yet has a code of its own.

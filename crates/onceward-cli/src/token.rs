@@ -73,9 +73,9 @@ struct Place {
     /// The ledger's file, while no gateway runs on it; otherwise the gateway at --url is asked, with an operator's token
     #[arg(long, value_name = "PATH")]
     ledger: Option<PathBuf>,
-    /// Whose credentials, with --ledger; a gateway knows it from the token
-    #[arg(long, default_value = "default", requires = "ledger", value_name = "NAME")]
-    tenant: String,
+    /// Whose credentials, with --ledger [default: the tenant that the ledger knows]. A gateway knows it from the token
+    #[arg(long, requires = "ledger", value_name = "NAME")]
+    tenant: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -94,7 +94,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 async fn create(arguments: Create) -> Result<Exit, Failure> {
     let Create { principal, role, tools, place } = arguments;
     let made = match &place.ledger {
-        Some(path) => on_file::create(path, &place.tenant, &principal, role.role(), &tools).await?,
+        Some(path) => on_file::create(path, place.tenant.as_deref(), &principal, role.role(), &tools).await?,
         None => {
             let body = json!({ "principal": principal, "role": role.role(), "tools": tools });
             place.connection.open()?.post("/v1/credentials", &body).await?.succeeded()?
@@ -111,7 +111,7 @@ async fn create(arguments: Create) -> Result<Exit, Failure> {
 
 async fn list(place: Place) -> Result<Exit, Failure> {
     let list = match &place.ledger {
-        Some(path) => on_file::list(path, &place.tenant).await?,
+        Some(path) => on_file::list(path, place.tenant.as_deref()).await?,
         None => place.connection.open()?.get("/v1/credentials").await?.succeeded()?,
     };
     if place.json {
@@ -143,7 +143,7 @@ fn words(list: &Value) -> String {
 
 async fn revoke(id: String, place: Place) -> Result<Exit, Failure> {
     match &place.ledger {
-        Some(path) => on_file::revoke(path, &place.tenant, &id).await?,
+        Some(path) => on_file::revoke(path, place.tenant.as_deref(), &id).await?,
         None => {
             let path = format!("/v1/credentials/{}", segment(&id));
             place.connection.open()?.delete(&path).await?.succeeded()?;

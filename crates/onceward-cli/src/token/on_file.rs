@@ -1,5 +1,6 @@
 //! Credentials on the ledger's own file, under the instance lock: only while no gateway runs.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,9 @@ use onceward_sqlite::{InstanceLock, Locked, Options, SqliteStore};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
+
+/// The tenant of a ledger's first token, when nobody names one.
+const FIRST_TENANT: &str = "default";
 
 /// A ledger that nobody else may use meanwhile.
 struct Held {
@@ -35,21 +39,43 @@ fn open(path: &Path) -> Result<Held, Failure> {
     Ok(Held { store, clock, _lock: lock })
 }
 
+impl Held {
+    /// The tenant that is named; else the one that the ledger knows, so that a newcomer's token is for the tenant that
+    /// `serve` made the first ones for.
+    async fn tenant(&self, named: Option<&str>) -> Result<TenantId, Failure> {
+        if let Some(named) = named {
+            return TenantId::parse(named).map_err(|error| usage("--tenant", &error));
+        }
+        let known = self.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let tenants: BTreeSet<&TenantId> = known.iter().map(|credential| credential.grant.tenant()).collect();
+        match tenants.iter().collect::<Vec<_>>().as_slice() {
+            [] => TenantId::parse(FIRST_TENANT).map_err(|error| usage("--tenant", &error)),
+            [only] => Ok(TenantId::clone(only)),
+            several => {
+                let names = several.iter().map(|tenant| tenant.as_str()).collect::<Vec<_>>().join(", ");
+                Err(Failure::new(Exit::Usage, format!("this ledger has several tenants: {names}"))
+                    .not("Nothing was changed.")
+                    .next("Name one with --tenant."))
+            }
+        }
+    }
+}
+
 pub(super) async fn create(
     path: &Path,
-    tenant: &str,
+    tenant: Option<&str>,
     principal: &str,
     role: Role,
     tools: &[String],
 ) -> Result<Value, Failure> {
-    let tenant = TenantId::parse(tenant).map_err(|error| usage("--tenant", &error))?;
     let principal = Principal::parse(principal).map_err(|error| usage("--principal", &error))?;
     let patterns = tools
         .iter()
         .map(|text| ToolPattern::parse(text).map_err(|error| usage("--tools", &error)))
         .collect::<Result<Vec<_>, _>>()?;
-    let grant = auth::grant_of(role, tenant, principal, patterns).map_err(|error| usage("--role", &error))?;
     let held = open(path)?;
+    let tenant = held.tenant(tenant).await?;
+    let grant = auth::grant_of(role, tenant, principal, patterns).map_err(|error| usage("--role", &error))?;
     let issued = auth::issue(&held.store, &*held.clock, grant)
         .await
         .map_err(|error| Failure::new(Exit::Failed, error.to_string()).not("No token was made."))?;
@@ -58,17 +84,17 @@ pub(super) async fn create(
     Ok(made)
 }
 
-pub(super) async fn list(path: &Path, tenant: &str) -> Result<Value, Failure> {
-    let tenant = TenantId::parse(tenant).map_err(|error| usage("--tenant", &error))?;
+pub(super) async fn list(path: &Path, tenant: Option<&str>) -> Result<Value, Failure> {
     let held = open(path)?;
+    let tenant = held.tenant(tenant).await?;
     let known = held.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let own: Vec<Value> = known.iter().filter(|credential| *credential.grant.tenant() == tenant).map(view).collect();
     Ok(json!({ "credentials": own }))
 }
 
-pub(super) async fn revoke(path: &Path, tenant: &str, id: &str) -> Result<(), Failure> {
-    let tenant = TenantId::parse(tenant).map_err(|error| usage("--tenant", &error))?;
+pub(super) async fn revoke(path: &Path, tenant: Option<&str>, id: &str) -> Result<(), Failure> {
     let held = open(path)?;
+    let tenant = held.tenant(tenant).await?;
     auth::revoke(&held.store, &tenant, id).await.map_err(|error| match error {
         LedgerError::NotFound => {
             Failure::new(Exit::Refused, format!("tenant {tenant} has no credential {id:?}")).next("`list` shows them.")

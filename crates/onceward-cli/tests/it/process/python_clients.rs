@@ -169,7 +169,10 @@ async fn a_client_that_gives_up_on_a_slow_call_gets_its_receipt_by_calling_again
     for client in CLIENTS {
         let world = World::start();
         break_next_ticket(&world.sandbox.url, "delay_before_commit;ms=8000").await;
-        let call = |patience: u32| json!({ "tool": "create_ticket", "arguments": arguments(), "operation_id": "op-1", "patience": patience });
+        let call = |patience: u32| {
+            let arguments = arguments();
+            json!({ "tool": "create_ticket", "arguments": arguments, "operation_id": "op-1", "patience": patience })
+        };
         let seen = world.client(&client, &json!([call(2), call(30), call(30)]));
         assert!(seen[0]["gave_up"].is_string(), "{}", seen[0]);
         assert_eq!(given(&seen[1])["id"], "T-1001");

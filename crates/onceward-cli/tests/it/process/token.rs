@@ -48,6 +48,9 @@ fn an_agent_makes_no_tokens_and_a_tenant_sees_only_its_own() {
         ],
     );
     let listed = run(folder, &["token", "list", "--ledger", "ledger.db", "--json"]);
+    assert_eq!(listed.code, 2, "which of the two tenants is meant? {listed:?}");
+    assert!(listed.err.contains("default, globex"), "{}", listed.err);
+    let listed = run(folder, &["token", "list", "--ledger", "ledger.db", "--tenant", "default", "--json"]);
     assert_eq!(listed.json()["credentials"].as_array().map(Vec::len), Some(1), "{listed:?}");
     assert!(!listed.out.contains("ow_agent_"), "a token is shown once: {listed:?}");
 
