@@ -86,6 +86,8 @@ async fn what_one_may_not_see_is_answered_byte_for_byte_like_what_does_not_exist
         ("withdrawal", json!({})),
         ("approval", json!({ "decision": "approve" })),
         ("decisions", json!({ "choice": "confirmed_done", "evidence": "x" })),
+        // Also what would not be accepted of an operation that one may see.
+        ("decisions", json!({ "choice": "confirmed_done", "evidence": "" })),
         ("purge", json!({ "scope": "everything" })),
     ];
     for (what, body) in moves {
@@ -152,6 +154,8 @@ async fn a_credential_is_made_of_the_makers_tenant_and_its_token_is_shown_once()
         .is(400, "invalid_request");
     make(json!({ "principal": "bot", "role": "agent", "tools": ["*"], "tenant": "other" })).await.is(400, "invalid_request");
     let (foreign, _) = bench.credential("other", "agent", Role::Agent, "*").await;
+    let listed = bench.operator.get("/v1/credentials").await;
+    assert!(!listed.text.contains(&foreign), "{}", listed.text);
     let hidden = bench.operator.delete(&format!("/v1/credentials/{foreign}")).await;
     assert_eq!(comparable(&hidden), comparable(&bench.operator.delete("/v1/credentials/cred-0").await));
     hidden.is(404, "not_found");
