@@ -3,6 +3,7 @@
 mod authority;
 mod bench;
 mod calls;
+mod cases;
 mod claims;
 mod limits;
 mod mcp;

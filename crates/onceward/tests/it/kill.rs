@@ -38,18 +38,18 @@ const PLACES: [&str; 10] = [
 const OPERATIONS: [&str; 3] = ["op-1", "op-2", "op-3"];
 
 /// Writes each effect as a line of a file: what is there was done, whoever is killed.
-struct FileOfEffects {
+pub(crate) struct FileOfEffects {
     contract: Contract,
     file: PathBuf,
 }
 
 impl FileOfEffects {
-    fn new(file: PathBuf) -> Self {
+    pub(crate) fn new(file: PathBuf) -> Self {
         let contracts = onceward::core::contract::built_in().unwrap();
         Self { contract: contracts.into_iter().find(|one| one.id == "none").unwrap(), file }
     }
 
-    fn count(&self, operation: &str) -> usize {
+    pub(crate) fn count(&self, operation: &str) -> usize {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         text.lines().filter(|line| *line == operation).count()
     }
@@ -104,7 +104,7 @@ fn the_process_that_is_killed() {
 }
 
 /// Runs that process until it is killed at the place, or ends because it does not come there so often.
-fn killed(folder: &Path, place: &str, hit: u32) -> bool {
+pub(crate) fn killed(folder: &Path, place: &str, hit: u32) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::the_process_that_is_killed", "--nocapture"])
         .env("ONCEWARD_KILL_FOLDER", folder)

@@ -1,6 +1,7 @@
 //! The engine over a real SQLite ledger.
 #![allow(clippy::disallowed_methods, reason = "tests poll with a deadline")]
 
+mod cases;
 mod claims;
 mod external;
 mod hold;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use onceward::authorize::{Authorized, Execute, Grant, Scope, ToolPattern};
 use onceward::call::{Approval, Call, Identity};
-use onceward::clock::SystemClock;
+use onceward::clock::{Clock, SystemClock};
 use onceward::core::canonical::Canonical;
 use onceward::core::classify::{Body, NoAnswer, Observed};
 use onceward::core::contract::Contract;
@@ -18,6 +18,7 @@ use onceward::core::fingerprint::{Comparison, FingerprintKeys};
 use onceward::core::key::{OperationId, Principal, TenantId, ToolName, ToolVersion};
 use onceward::core::operation::Operation;
 use onceward::core::retry::RetryPolicy;
+use onceward::core::time::Timestamp;
 use onceward::destination::{Destination, Dispatch};
 use onceward::runtime::TokioRuntime;
 use onceward::sqlite::{Options, SqliteStore};
@@ -39,6 +40,34 @@ pub(crate) enum Act {
     DoneWhenReleased(&'static str, Arc<Notify>),
     /// Has the effect, and the task that waits for it dies.
     DonePanics,
+    /// Has the effect, and says nothing for as long as anybody waits.
+    DoneSilent,
+    /// Answers in these words.
+    Says(Says),
+}
+
+/// An answer in a destination's own words, and whether the effect is there.
+#[derive(Clone)]
+pub(crate) struct Says {
+    pub(crate) world: World,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) body: Body,
+}
+
+/// Whether the destination had the effect before it answered.
+#[derive(Clone, Copy)]
+pub(crate) enum World {
+    Changed,
+    Unchanged,
+}
+
+impl Act {
+    /// Answers with a status and JSON.
+    pub(crate) fn says(world: World, status: u16, body: &serde_json::Value) -> Self {
+        let headers = vec![("content-type", "application/json")];
+        Self::Says(Says { world, status, headers, body: Body::Whole(body.to_string().into_bytes()) })
+    }
 }
 
 /// A destination that follows its script; past the end of it, it has the effect and answers `T-<n>`.
@@ -65,6 +94,12 @@ impl Scripted {
         let text = include_str!("../../../../contracts/none.toml");
         let named = format!("{text}\n[effect]\nid = {{ body = \"/id\" }}\n");
         Self::with(Contract::parse(&named).unwrap(), script)
+    }
+
+    /// Promises what `none` does and these lines.
+    pub(crate) fn promising(lines: &str, script: impl IntoIterator<Item = Act>) -> Arc<Self> {
+        let text = format!("id = \"of.this.test\"\nversion = 1\n{lines}\n");
+        Self::with(Contract::parse(&text).unwrap_or_else(|error| panic!("{error}")), script)
     }
 
     fn with(contract: Contract, script: impl IntoIterator<Item = Act>) -> Arc<Self> {
@@ -119,6 +154,22 @@ impl Scripted {
                 self.effect();
                 panic!("the destination's client died")
             }
+            Some(Act::DoneSilent) => {
+                self.effect();
+                // sleeps: that somebody waits for nothing is what is tested
+                tokio::time::sleep(dispatch.answer_within()).await;
+                Observed::NoAnswer(NoAnswer::TimedOut)
+            }
+            Some(Act::Says(Says { world, status, headers, body })) => {
+                match world {
+                    World::Changed => {
+                        self.effect();
+                    }
+                    World::Unchanged => {}
+                }
+                let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+                Observed::Http { status, headers, body }
+            }
             Some(Act::NoConnection) => Observed::NotSent(NotSent::NoConnection),
         }
     }
@@ -160,7 +211,6 @@ impl Stage {
     }
 
     /// In a folder that outlives it.
-    #[cfg(feature = "failpoints")]
     pub(crate) fn at(folder: &std::path::Path) -> Self {
         Self { folder: folder.to_owned(), _own: None }
     }
@@ -170,7 +220,7 @@ impl Stage {
     }
 
     pub(crate) fn store(&self) -> Arc<SqliteStore> {
-        Arc::new(SqliteStore::open(&self.file(), Options::new(Arc::new(SystemClock))).unwrap())
+        Arc::new(SqliteStore::open(self.file(), Options::new(Arc::new(SystemClock))).unwrap())
     }
 
     /// An engine with short intervals.
@@ -200,9 +250,25 @@ impl Stage {
     }
 
     pub(crate) async fn ledger_with(&self, intervals: Intervals) -> Ledger {
-        let store = self.store();
+        Ledger::open(Self::settings(self.store(), intervals)).await.unwrap()
+    }
+
+    /// An engine that lives at another time.
+    pub(crate) async fn ledger_at(&self, clock: Shifted) -> Ledger {
+        let store = Arc::new(SqliteStore::open(self.file(), Options::new(Arc::new(clock))).unwrap());
+        let intervals = Intervals {
+            beat: Duration::from_millis(20),
+            silence: Duration::from_millis(200),
+            sweep: Duration::from_millis(20),
+        };
+        let settings = Self::settings(store, intervals);
+        Ledger::open(Settings { clock: Arc::new(clock), ..settings }).await.unwrap()
+    }
+
+    /// What a library process opens an engine with.
+    pub(crate) fn settings(store: Arc<SqliteStore>, intervals: Intervals) -> Settings {
         let secret = store.secret().clone();
-        Ledger::open(Settings {
+        Settings {
             store,
             secret,
             keys: FingerprintKeys::unkeyed(),
@@ -210,9 +276,28 @@ impl Stage {
             runtime: Arc::new(TokioRuntime::current()),
             kind: OwnerKind::Library,
             intervals,
-        })
-        .await
-        .unwrap()
+        }
+    }
+}
+
+/// The machine's clock with its wall moved; what runs through suspend stays as it is.
+#[derive(Clone, Copy)]
+pub(crate) enum Shifted {
+    Ahead(Duration),
+    Behind(Duration),
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> Timestamp {
+        let now = SystemClock.now();
+        match self {
+            Self::Ahead(by) => now.plus(*by),
+            Self::Behind(by) => now.minus(*by),
+        }
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 }
 
