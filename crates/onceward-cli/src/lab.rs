@@ -30,6 +30,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         names().for_each(|name| say!("{name}"));
         return Ok(Exit::Done);
     }
+    // A path that cannot be written is said now, and not after every scenario has been played.
+    if let Some(path) = &arguments.output {
+        std::fs::write(path, "").with_context(|| format!("{} cannot be written", path.display()))?;
+    }
     let binary = std::env::current_exe().context("this binary cannot find itself")?;
     let options = LabOptions { binary, only: arguments.only };
     let lines = !arguments.json;

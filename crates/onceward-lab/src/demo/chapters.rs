@@ -14,6 +14,9 @@ pub(super) const NAIVE_ACCOUNT: &str = "naive";
 /// The account of whoever names none, as the gateway does here.
 pub(super) const GATEWAY_ACCOUNT: &str = "default";
 
+/// Characters of a line of the story.
+const LINE_CHARS: usize = 112;
+
 const LOSE_REPLY: &str = "lose_reply_after_commit";
 
 fn ticket() -> Value {
@@ -111,9 +114,9 @@ pub(super) async fn nobody_knows(
         "3. A destination that promises nothing\n   The shop knows no keys. Nobody can know whether a lost order was placed, \
          and so nobody sends it again: not the\n   agent, not a restarted gateway. It stays unknown until there is evidence. A \
          person looks into the shop and\n   records what was found; from then on the receipt is replayed.\n\n{}\n\n   What the \
-         agent was told: \"{}\"\n",
+         agent was told\n{}\n",
         indented(&table),
-        lost.text("/message")
+        wrapped(lost.text("/message"))
     ));
     Ok(findings
         .with("lost_order_outcome", lost.text("/outcome"))
@@ -128,6 +131,21 @@ async fn add(table: &mut Table, call: &str, reply: &Reply, sandbox: &SandboxProc
     let receipt = ticket_of(reply).unwrap_or_else(|| "–".to_owned());
     table.row(&[call, reply.text("/outcome"), &receipt, &count]);
     Ok(())
+}
+
+/// A long sentence in lines that fit a terminal, set off from the story.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::from("   >")];
+    for word in text.split_whitespace() {
+        if lines.last().is_some_and(|line| line.chars().count() + word.chars().count() >= LINE_CHARS) {
+            lines.push(String::from("   >"));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
 }
 
 fn indented(table: &Table) -> String {

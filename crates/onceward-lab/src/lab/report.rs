@@ -132,3 +132,47 @@ impl LabReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::expectation::Expectation;
+
+    const SCENARIO: Scenario = Scenario {
+        name: "one_ticket",
+        sentence: "{tickets} ticket",
+        expectations: &[Expectation::number("tickets", 1)],
+        run: |_| Box::pin(async { Ok(Findings::new()) }),
+    };
+
+    fn found(tickets: i64) -> ScenarioReport {
+        ScenarioReport::judge(&SCENARIO, Findings::new().with("tickets", tickets))
+    }
+
+    #[test]
+    fn a_broken_expectation_fails_the_run_and_names_scenario_field_expected_and_found() {
+        let report = LabReport::of(&[found(1), found(2)]);
+        assert!(!report.passed);
+        assert_eq!(report.last_line(), "FAIL: 1 of 2 scenarios: one_ticket");
+        let line = found(2).to_string();
+        assert!(line.contains("one_ticket") && line.contains("tickets: expected 1, found 2"), "{line}");
+        assert_eq!(found(2).to_json()["passed"], false);
+        assert_eq!(found(2).to_json()["tickets"], 2, "what was found is in the file, also when it is wrong");
+    }
+
+    #[test]
+    fn a_scenario_that_could_not_be_played_fails_the_run() {
+        let verdict = Verdict::Stopped("no gateway".to_owned());
+        let stopped = ScenarioReport { name: "x", sentence: "", verdict };
+        assert!(!LabReport::of(&[stopped.clone()]).passed);
+        assert!(stopped.to_string().contains("no gateway"));
+    }
+
+    #[test]
+    fn a_run_in_which_all_hold_says_how_many() {
+        let report = LabReport::of(&[found(1), found(1)]);
+        assert!(report.passed);
+        assert_eq!(report.last_line(), "PASS: 2 scenarios");
+        assert_eq!(found(1).to_string(), "ok      one_ticket: 1 ticket");
+    }
+}

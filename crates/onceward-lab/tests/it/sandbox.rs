@@ -66,7 +66,7 @@ impl TestSandbox {
         self.get(&format!("/admin/effects?resource={resource}")).await["count"].as_i64().expect("a count")
     }
 
-    /// Looks at a report of the auditor until it is as wanted.
+    /// Looks at a report of the auditor until it is as wanted, or the deadline has passed.
     async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let looking = async {
             loop {
