@@ -133,14 +133,7 @@ fn read_text(path: &Path) -> Result<String, String> {
 }
 
 fn at_top(file: &str, problem: String, way_out: &str) -> ConfigError {
-    ConfigError {
-        file: file.to_owned(),
-        line: 1,
-        column: 1,
-        key: String::new(),
-        problem,
-        way_out: way_out.to_owned(),
-    }
+    ConfigError { file: file.to_owned(), line: 1, column: 1, key: String::new(), problem, way_out: way_out.to_owned() }
 }
 
 fn version(reader: &mut Reader<'_>) {
@@ -179,7 +172,9 @@ fn listen(reader: &mut Reader<'_>) -> SocketAddr {
         // Two gateways on two files know nothing of each other: a call that reaches both is sent twice.
         reader.add(
             "listen",
-            format!("{listen} can be reached from other machines, and a SQLite ledger protects only what goes through it"),
+            format!(
+                "{listen} can be reached from other machines, and a SQLite ledger protects only what goes through it"
+            ),
             "write single_instance = true if every caller reaches this one gateway, or listen on 127.0.0.1",
         );
     }

@@ -50,9 +50,9 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
 
 /// The API without its limits and its log: see [`crate::serve::router`].
 pub(crate) fn routes() -> Router<App> {
-    table().into_iter().fold(Router::new(), |router, (path, _, answers)| {
-        router.route(path, answers.fallback(method_not_allowed))
-    })
+    table()
+        .into_iter()
+        .fold(Router::new(), |router, (path, _, answers)| router.route(path, answers.fallback(method_not_allowed)))
 }
 
 async fn method_not_allowed(method: http::Method) -> axum::response::Response {

@@ -80,7 +80,10 @@ fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<OperationId>, Pr
     let text = value.to_str().map_err(|_| wrong("it has a character that is not visible ASCII".to_owned()))?.trim();
     let text = match text.starts_with('"') {
         true => structured_string(text).ok_or_else(|| {
-            wrong("it begins like a structured string and does not end like one; write \"key\", or the key alone".to_owned())
+            wrong(
+                "it begins like a structured string and does not end like one; write \"key\", or the key alone"
+                    .to_owned(),
+            )
         })?,
         false => text.to_owned(),
     };
@@ -206,7 +209,10 @@ mod tests {
 
     #[test]
     fn two_identities_of_one_call_must_be_equal() {
-        assert_eq!(of_http(&headers(&["\"a\""]), Some("a")).unwrap(), Claimed::Operation(OperationId::parse("a").unwrap()));
+        assert_eq!(
+            of_http(&headers(&["\"a\""]), Some("a")).unwrap(),
+            Claimed::Operation(OperationId::parse("a").unwrap())
+        );
         assert_eq!(of_http(&headers(&["a"]), Some("b")).unwrap_err().code, Code::IdentityConflict);
     }
 

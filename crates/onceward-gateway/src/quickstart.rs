@@ -65,16 +65,21 @@ pub fn welcome(running: &Running, sandbox: &str) -> String {
     for line in running.lines() {
         let _ = writeln!(text, "{line}");
     }
-    let _ = writeln!(text, "sandbox   {sandbox} (tickets, orders, payments, mail, reports; `curl {sandbox}/admin/effects`)\n");
+    let _ = writeln!(
+        text,
+        "sandbox   {sandbox} (tickets, orders, payments, mail, reports; `curl {sandbox}/admin/effects`)\n"
+    );
     let token = match &running.first_tokens {
         Some(FirstTokens { agent, operator }) => {
-            let _ = writeln!(text, "Two tokens were made. They are shown this once; the ledger keeps their hashes only.");
+            let _ =
+                writeln!(text, "Two tokens were made. They are shown this once; the ledger keeps their hashes only.");
             let _ = writeln!(text, "  agent     {}", agent.reveal());
             let _ = writeln!(text, "  operator  {}\n", operator.reveal());
             agent.reveal()
         }
         None => {
-            let _ = writeln!(text, "The tokens of the first start are still good. Lost them? `onceward token create`.\n");
+            let _ =
+                writeln!(text, "The tokens of the first start are still good. Lost them? `onceward token create`.\n");
             "$TOKEN"
         }
     };
@@ -99,8 +104,15 @@ mod tests {
     fn the_quickstart_has_its_five_writes_and_two_reads() {
         let catalog = catalog("http://127.0.0.1:7080").unwrap_or_else(|errors| panic!("{errors:#?}"));
         let names: Vec<_> = catalog.tools().map(|tool| tool.name().to_string()).collect();
-        let expected =
-            ["charge_payment", "create_order", "create_ticket", "get_ticket", "list_tickets", "send_mail", "start_report"];
+        let expected = [
+            "charge_payment",
+            "create_order",
+            "create_ticket",
+            "get_ticket",
+            "list_tickets",
+            "send_mail",
+            "start_report",
+        ];
         assert_eq!(names, expected);
     }
 }

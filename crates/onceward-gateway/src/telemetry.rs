@@ -60,8 +60,11 @@ pub(crate) async fn limit(State(app): State<App>, request: Request, next: Next) 
     }
     let Ok(_place) = app.places().clone().try_acquire_owned() else {
         let most = app.limits().requests_max;
-        return Problem::new(Code::Overloaded, format!("{most} requests are under way, which is the most; nothing was sent"))
-            .into_response();
+        return Problem::new(
+            Code::Overloaded,
+            format!("{most} requests are under way, which is the most; nothing was sent"),
+        )
+        .into_response();
     };
     match tokio::time::timeout(REQUEST_WITHIN, next.run(request)).await {
         Ok(response) => response,

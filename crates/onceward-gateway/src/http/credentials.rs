@@ -59,8 +59,7 @@ pub(super) async fn create(
     let grant = Grant::new(maker.tenant().clone(), body.principal, body.tools, scopes)
         .map_err(|error| Problem::invalid_request(error.to_string()))?;
     let ledger = app.ledger().clone();
-    let issued =
-        app.detached(async move { auth::issue(&**ledger.store(), &**ledger.clock(), grant).await }).await??;
+    let issued = app.detached(async move { auth::issue(&**ledger.store(), &**ledger.clock(), grant).await }).await??;
     let mut made = view(&issued.credential);
     if let Some(members) = made.as_object_mut() {
         members.insert("token".to_owned(), issued.reveal().into());

@@ -31,7 +31,9 @@ fn moved(grant: &Grant, operation: &Operation) -> Response {
     let envelope = report(operation, &onceward_core::decide::standing(operation), Role::Repeater);
     match grant.to_read(operation) {
         Ok(_) => answer_json(StatusCode::OK, &Shown::of(operation, &envelope)),
-        Err(_) => answer_json(StatusCode::OK, &json!({ "operation_id": operation.key.id, "state": operation.state.name() })),
+        Err(_) => {
+            answer_json(StatusCode::OK, &json!({ "operation_id": operation.key.id, "state": operation.state.name() }))
+        }
     }
 }
 
@@ -117,7 +119,9 @@ impl DecisionBody {
             ChoiceName::ConfirmedNotDone => Choice::ConfirmedNotDone,
             ChoiceName::DispatchAgain => Choice::DispatchAgain,
             ChoiceName::SupersededBy => Choice::SupersededBy(self.superseded_by.ok_or_else(|| {
-                Problem::invalid_request("the choice superseded_by names the replacement: superseded_by = \"operation id\"")
+                Problem::invalid_request(
+                    "the choice superseded_by names the replacement: superseded_by = \"operation id\"",
+                )
             })?),
         };
         Ok((choice, evidence))

@@ -58,7 +58,10 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 
 async fn read(request: Request, most: usize) -> Result<Bytes, Problem> {
     let too_large = || {
-        Problem::new(Code::TooLarge, format!("a body has at most {most} bytes; send a reference to the content instead"))
+        Problem::new(
+            Code::TooLarge,
+            format!("a body has at most {most} bytes; send a reference to the content instead"),
+        )
     };
     let announced = http_body::Body::size_hint(request.body()).lower();
     if announced > u64::try_from(most).unwrap_or(u64::MAX) {

@@ -63,9 +63,10 @@ pub(super) fn detail(operation: &Operation) -> Value {
 
 /// An entry of the journal. Its detail is JSON, or gone.
 pub(super) fn entry(entry: &Entry) -> Value {
-    let detail = entry.detail.as_ref().map(|detail| {
-        serde_json::from_str::<Value>(detail).unwrap_or_else(|_| Value::String(detail.clone()))
-    });
+    let detail = entry
+        .detail
+        .as_ref()
+        .map(|detail| serde_json::from_str::<Value>(detail).unwrap_or_else(|_| Value::String(detail.clone())));
     json!({
         "seq": entry.seq,
         "at": text(entry.at),

@@ -152,7 +152,9 @@ async fn a_credential_is_made_of_the_makers_tenant_and_its_token_is_shown_once()
     make(json!({ "principal": "bot", "role": "agent", "tools": ["*"], "scopes": ["execute", "decide"] }))
         .await
         .is(400, "invalid_request");
-    make(json!({ "principal": "bot", "role": "agent", "tools": ["*"], "tenant": "other" })).await.is(400, "invalid_request");
+    make(json!({ "principal": "bot", "role": "agent", "tools": ["*"], "tenant": "other" }))
+        .await
+        .is(400, "invalid_request");
     let (foreign, _) = bench.credential("other", "agent", Role::Agent, "*").await;
     let listed = bench.operator.get("/v1/credentials").await;
     assert!(!listed.text.contains(&foreign), "{}", listed.text);

@@ -16,8 +16,8 @@ use onceward_gateway::quickstart;
 use onceward_gateway::serve::{Gateway, Running};
 use onceward_lab::sandbox::{self, Faults, Sandbox, SandboxConfig, SandboxContract};
 use onceward_ledger::Intervals;
-use onceward_ledger::clock::SystemClock;
 use onceward_ledger::authorize::{Scope, ToolPattern};
+use onceward_ledger::clock::SystemClock;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -91,12 +91,12 @@ impl Answer {
 
 impl Client {
     pub(crate) fn to(address: SocketAddr, token: Option<&str>) -> Self {
-        let settings = ClientSettings { connect_timeout: Duration::from_secs(5), idle_connections: 64, clock: Arc::new(SystemClock) };
-        Self {
-            http: client(settings).unwrap(),
-            base: format!("http://{address}"),
-            token: token.map(str::to_owned),
-        }
+        let settings = ClientSettings {
+            connect_timeout: Duration::from_secs(5),
+            idle_connections: 64,
+            clock: Arc::new(SystemClock),
+        };
+        Self { http: client(settings).unwrap(), base: format!("http://{address}"), token: token.map(str::to_owned) }
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

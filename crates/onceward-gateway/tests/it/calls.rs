@@ -55,7 +55,12 @@ async fn a_decision_with_evidence_settles_an_unknown_and_the_next_call_gets_its_
         "effect_id": "T-1001", "receipt": { "status": 201, "body": { "id": "T-1001" } },
     }))
     .await;
-    assert_eq!((decided.status, decided.json()["operation"]["state"].as_str()), (200, Some("succeeded")), "{}", decided.text);
+    assert_eq!(
+        (decided.status, decided.json()["operation"]["state"].as_str()),
+        (200, Some("succeeded")),
+        "{}",
+        decided.text
+    );
     let told = bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "replayed");
     assert_eq!(told["receipt"]["body"], json!({ "id": "T-1001" }));
     assert_eq!(bench.writes().await, 1);

@@ -59,7 +59,10 @@ async fn nobody_settles_a_claim_without_its_secret() {
     let path = "/v1/claims/c-1/settlement";
     for wrong in [json!("x"), json!(""), json!("a.b"), mine["secret"].clone()] {
         other_agent.post(path, settle(&wrong)).await.is(403, "denied");
-        other_agent.post("/v1/claims/c-1/dispatching", json!({ "attempt": 1, "secret": wrong })).await.is(403, "denied");
+        other_agent
+            .post("/v1/claims/c-1/dispatching", json!({ "attempt": 1, "secret": wrong }))
+            .await
+            .is(403, "denied");
     }
     other_tenant.post(path, settle(&held["secret"])).await.is(404, "not_found");
     bench.operator.post(path, settle(&held["secret"])).await.is(404, "not_found");

@@ -45,9 +45,8 @@ async fn a_body_over_the_limit_is_refused_whether_or_not_its_length_is_announced
     let bench = Bench::with(Limits { body_bytes_max: 1000, ..Limits::default() }).await;
     let body = json!({ "arguments": ticket(&"x".repeat(2000)) }).to_string();
     raw(&bench, body.clone()).await.is(413, "too_large");
-    let chunks: Vec<Result<String, std::io::Error>> = body.as_bytes().chunks(100)
-        .map(|chunk| Ok(String::from_utf8_lossy(chunk).into_owned()))
-        .collect();
+    let chunks: Vec<Result<String, std::io::Error>> =
+        body.as_bytes().chunks(100).map(|chunk| Ok(String::from_utf8_lossy(chunk).into_owned())).collect();
     let stream = reqwest::Body::wrap_stream(futures_util::stream::iter(chunks));
     raw(&bench, stream).await.is(413, "too_large");
     assert_eq!(bench.writes().await, 0);

@@ -155,7 +155,10 @@ async fn the_quickstart_shows_its_tokens_at_the_first_start_only_and_its_first_c
     let text = quickstart::welcome(&first, &sandbox);
     assert!(text.contains("ow_agent_") && text.contains("ow_operator_") && text.contains("/mcp"), "{text}");
     let token = first.first_tokens.as_ref().unwrap().agent.reveal().to_owned();
-    Client::to(first.address, Some(&token)).call("create_ticket", "ticket-1", ticket("Printer")).await.is(200, "executed");
+    Client::to(first.address, Some(&token))
+        .call("create_ticket", "ticket-1", ticket("Printer"))
+        .await
+        .is(200, "executed");
     first.stop().await;
     let second = start().await;
     let text = quickstart::welcome(&second, &sandbox);
