@@ -20,31 +20,37 @@ pub(crate) const META_KEY: &str = "dev.onceward/operation";
 
 /// The tool result of a call that the ledger answered.
 pub(crate) fn told(envelope: &Envelope) -> CallToolResult {
-    match (envelope.outcome, &envelope.answer) {
-        (Outcome::Executed | Outcome::Replayed | Outcome::Recovered, Some(answer)) => {
-            let mut result = passed_on(answer);
-            result.meta = Some(meta(envelope));
-            result
-        }
-        (
-            Outcome::Executed
-            | Outcome::Replayed
-            | Outcome::Recovered
-            | Outcome::InProgress
-            | Outcome::Unknown
-            | Outcome::Rejected
-            | Outcome::Closed
-            | Outcome::Conflict
-            | Outcome::ApprovalRequired
-            | Outcome::PossibleDuplicate
-            | Outcome::NotDispatched
-            | Outcome::Expired,
-            _,
-        ) => {
-            let mut result = unresolved(&envelope.message, facts(envelope));
-            result.meta = Some(meta(envelope));
-            result
-        }
+    let mut result = match (shape(envelope.outcome), &envelope.answer) {
+        (Shape::Destination, Some(answer)) => passed_on(answer),
+        // A success is an answer too where nothing is left to give of it.
+        (Shape::Destination, None) => status(envelope),
+        (Shape::Envelope, _) => unresolved(&envelope.message, facts(envelope)),
+    };
+    result.meta = Some(meta(envelope));
+    result
+}
+
+/// Whose words a result is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// The destination's, and no error.
+    Destination,
+    /// Ours, and an error.
+    Envelope,
+}
+
+const fn shape(outcome: Outcome) -> Shape {
+    match outcome {
+        Outcome::Executed | Outcome::Replayed | Outcome::Recovered => Shape::Destination,
+        Outcome::InProgress
+        | Outcome::Unknown
+        | Outcome::Rejected
+        | Outcome::Closed
+        | Outcome::Conflict
+        | Outcome::ApprovalRequired
+        | Outcome::PossibleDuplicate
+        | Outcome::NotDispatched
+        | Outcome::Expired => Shape::Envelope,
     }
 }
 
@@ -141,4 +147,56 @@ fn meta(envelope: &Envelope) -> MetaObject {
     let mut meta = MetaObject::default();
     meta.0.insert(META_KEY.to_owned(), ours);
     meta
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    /// The table of docs/mcp.md.
+    fn table() -> String {
+        let mut text = String::from("| outcome | `isError` | content |\n|---|---|---|\n");
+        for outcome in Outcome::ALL {
+            let (error, content) = match shape(outcome) {
+                Shape::Destination => ("false", "the destination's"),
+                Shape::Envelope => ("true", "the envelope"),
+            };
+            let _ = writeln!(text, "| `{}` | {error} | {content} |", outcome.name());
+        }
+        text
+    }
+
+    #[test]
+    fn the_document_has_the_table_that_the_code_makes() {
+        let document = include_str!("../../../../docs/mcp.md");
+        assert!(document.contains(&table()), "docs/mcp.md is stale; its table should read:\n{}", table());
+    }
+
+    #[test]
+    fn nothing_but_a_success_looks_like_one() {
+        for outcome in Outcome::ALL {
+            assert_eq!(shape(outcome) == Shape::Destination, outcome.is_success(), "{outcome:?}");
+        }
+    }
+
+    fn answer(kind: &str, body: &[u8]) -> CallToolResult {
+        let headers = vec![("Content-Type".to_owned(), kind.to_owned())];
+        passed_on(&Answer { status: 200, headers, body: body.to_vec() })
+    }
+
+    #[test]
+    fn a_destinations_answer_is_passed_on_value_for_value() {
+        let json = json!(answer("application/json", br#"{"b":1.50,"a":{"n":null}}"#));
+        assert_eq!(json["content"], json!([{ "type": "text", "text": r#"{"b":1.50,"a":{"n":null}}"# }]));
+        assert_eq!(json["structuredContent"].to_string(), r#"{"b":1.5,"a":{"n":null}}"#);
+
+        let list = json!(answer("application/json", b"[1]"));
+        assert_eq!((&list["content"][0]["text"], list.get("structuredContent")), (&json!("[1]"), None));
+
+        let bytes = json!(answer("image/png", b"\xff\x00"));
+        assert_eq!(bytes["content"][0]["resource"]["blob"], "/wA=");
+        assert_eq!(bytes["content"][0]["resource"]["mimeType"], "image/png");
+    }
 }

@@ -46,7 +46,12 @@ description = "Opens a ticket."
 request = { method = "POST", path = "/tickets", body = "arguments" }
 effect_id = "/id"
 without_identity = "hold"
-schema = { type = "object", properties = { title = { type = "string" }, body = { type = "string" }, customer = { type = "string" } }, required = ["title", "body"], additionalProperties = false }
+
+[destination.plain.tool.create_ticket.schema]
+type = "object"
+properties = { title = { type = "string" }, body = { type = "string" }, customer = { type = "string" } }
+required = ["title", "body"]
+additionalProperties = false
 
 [destination.plain.tool.create_order]
 description = "Places an order."
@@ -94,7 +99,11 @@ confidence = "operated"
 description = "Sends a mail."
 request = { method = "POST", path = "/mail", body = "arguments" }
 effect_id = "/id"
-schema = { type = "object", properties = { to = { type = "string" }, subject = { type = "string" }, body = { type = "string" } }, required = ["to", "subject", "body"] }
+
+[destination.keyed.tool.send_mail.schema]
+type = "object"
+properties = { to = { type = "string" }, subject = { type = "string" }, body = { type = "string" } }
+required = ["to", "subject", "body"]
 "#;
 
 /// A gateway in front of a sandbox, with an agent's token.

@@ -145,7 +145,8 @@ async fn a_cancelled_request_is_not_answered_and_its_work_goes_on() {
     host.write(&ticket(json!(1), "one", "op-1").to_string()).await;
     let status = |id: i64, wait: u64| {
         let arguments = json!({ "operation_id": "op-1", "wait_ms": wait });
-        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "check_operation_status", "arguments": arguments } })
+        let params = json!({ "name": "check_operation_status", "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
     };
     // It must have been claimed before it is cancelled, or there is nothing to go on.
     let mut id = 10;
