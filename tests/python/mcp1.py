@@ -1,6 +1,7 @@
 """Runs a plan of tool calls with the official Python client 1.x and prints what its caller sees.
 
-The plan is JSON on standard input: a list of {"tool", "arguments", "operation_id"?, "patience"? (seconds)}.
+The plan is JSON on standard input: a list of {"tool", "arguments", "operation_id"?, "patience"? (seconds)}. The gateway is reached
+over HTTP where GATEWAY names it; else COMMAND is started, as a host does, and spoken to over its pipe.
 """
 
 import asyncio
@@ -9,7 +10,8 @@ import os
 import sys
 from datetime import timedelta
 
-from mcp import ClientSession, McpError
+from mcp import ClientSession, McpError, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
 
@@ -23,9 +25,17 @@ async def one(session, call):
     return {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
 
+def gateway():
+    if "GATEWAY" in os.environ:
+        headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
+        return streamablehttp_client(os.environ["GATEWAY"] + "/mcp", headers=headers)
+    command, *args = json.loads(os.environ["COMMAND"])
+    env = {"ONCEWARD_TOKEN": os.environ["TOKEN"]}
+    return stdio_client(StdioServerParameters(command=command, args=args, env=env))
+
+
 async def main():
-    headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
-    async with streamablehttp_client(os.environ["GATEWAY"] + "/mcp", headers=headers) as (read, write, _):
+    async with gateway() as (read, write, *_):
         async with ClientSession(read, write) as session:
             hello = await session.initialize()
             tools = [tool.name for tool in (await session.list_tools()).tools]

@@ -1,6 +1,7 @@
 """Runs a plan of tool calls with the official Python client 2.x and prints what its caller sees.
 
-The plan is JSON on standard input: a list of {"tool", "arguments", "operation_id"?, "patience"? (seconds)}.
+The plan is JSON on standard input: a list of {"tool", "arguments", "operation_id"?, "patience"? (seconds)}. The gateway is reached
+over HTTP where GATEWAY names it; else COMMAND is started, as a host does, and spoken to over its pipe.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import os
 import sys
 
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
@@ -25,11 +26,17 @@ async def one(client, call):
     return {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
 
+def gateway(http):
+    if "GATEWAY" in os.environ:
+        return streamable_http_client(os.environ["GATEWAY"] + "/mcp", http_client=http)
+    command, *args = json.loads(os.environ["COMMAND"])
+    return StdioServerParameters(command=command, args=args, env={"ONCEWARD_TOKEN": os.environ["TOKEN"]})
+
+
 async def main():
     headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        transport = streamable_http_client(os.environ["GATEWAY"] + "/mcp", http_client=http)
-        async with Client(transport) as client:
+        async with Client(gateway(http)) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             seen = [await one(client, call) for call in json.load(sys.stdin)]
             version = client.protocol_version

@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod kill;
 mod lab;
+mod mcp;
 mod python_clients;
 mod serve;
 mod stdio;

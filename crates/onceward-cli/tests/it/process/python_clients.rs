@@ -11,24 +11,44 @@ use super::{Server, TICKET, ask, break_next_ticket, tickets, token_on_file};
 /// Where the gateway puts its own words into a result.
 const OURS: &str = "dev.onceward/operation";
 
-/// A sandbox, a gateway before it, and an agent's token.
+/// A sandbox, tokens, and a gateway before it, unless a host starts its own.
 struct World {
     folder: tempfile::TempDir,
     sandbox: Server,
-    gateway: Server,
+    gateway: Option<Server>,
     token: String,
     operator: String,
 }
 
 impl World {
     fn start() -> Self {
+        let ground = Self::without_a_gateway();
+        let gateway = Some(Server::gateway(ground.folder.path()));
+        Self { gateway, ..ground }
+    }
+
+    fn without_a_gateway() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let sandbox = Server::sandbox(folder.path());
         std::fs::write(folder.path().join("onceward.toml"), configuration(&sandbox.url)).expect("written");
         let token = token_on_file(folder.path(), "agent", "agent");
         let operator = token_on_file(folder.path(), "ines", "operator");
-        let gateway = Server::gateway(folder.path());
-        Self { folder, sandbox, gateway, token, operator }
+        Self { folder, sandbox, gateway: None, token, operator }
+    }
+
+    fn gateway(&self) -> &Server {
+        self.gateway.as_ref().expect("this world has one")
+    }
+
+    /// How a client reaches the gateway.
+    fn way_in(&self) -> (&'static str, String) {
+        match &self.gateway {
+            Some(gateway) => ("GATEWAY", gateway.url.clone()),
+            None => {
+                let command = [env!("CARGO_BIN_EXE_onceward"), "serve", "--stdio", "--listen", "127.0.0.1:0"];
+                ("COMMAND", json!(command).to_string())
+            }
+        }
     }
 
     /// An operator has found the ticket in the helpdesk, and says so.
@@ -36,7 +56,7 @@ impl World {
         let receipt = r#"{"id":"T-1001"}"#;
         let found = ["--effect-id", "T-1001", "--receipt", receipt, "--evidence", "found T-1001 in the helpdesk"];
         let arguments = [&["decide", operation, "--choice", "confirmed_done"][..], &found].concat();
-        let decided = ask(self.folder.path(), &self.gateway, &self.operator, &arguments);
+        let decided = ask(self.folder.path(), self.gateway(), &self.operator, &arguments);
         assert_eq!(decided.code, 0, "{decided:?}");
     }
 
@@ -50,7 +70,7 @@ impl World {
         let mut child = Command::new(python)
             .arg(root.join("tests/python").join(script))
             .current_dir(self.folder.path())
-            .env("GATEWAY", &self.gateway.url)
+            .envs([self.way_in()])
             .env("TOKEN", &self.token)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -177,6 +197,21 @@ async fn a_client_that_gives_up_on_a_slow_call_gets_its_receipt_by_calling_again
         assert!(seen[0]["gave_up"].is_string(), "{}", seen[0]);
         assert_eq!(given(&seen[1])["id"], "T-1001");
         assert_eq!(given(&seen[2]), given(&seen[1]));
+        assert_eq!(tickets(&world.sandbox.url).await, (1, 1), "{}", client.script);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_starts_the_gateway_itself_finds_a_lost_reply_in_the_next_session() {
+    for client in CLIENTS {
+        let world = World::without_a_gateway();
+        break_next_ticket(&world.sandbox.url, "lose_reply_after_commit").await;
+        let call = json!({ "tool": "create_ticket", "arguments": arguments(), "operation_id": "op-1" });
+        // Each is a host with a gateway process of its own, one after the other on one ledger.
+        let first = world.client(&client, &json!([call]));
+        let again = world.client(&client, &json!([call]));
+        assert_eq!(first[0]["result"]["structuredContent"]["outcome"], "unknown", "{first:?}");
+        assert_eq!(again[0]["result"]["structuredContent"], first[0]["result"]["structuredContent"]);
         assert_eq!(tickets(&world.sandbox.url).await, (1, 1), "{}", client.script);
     }
 }
