@@ -163,10 +163,10 @@ pub(crate) fn print_shown(shown: &Value, json: bool) {
 /// The legal moves out of unknown, each with what follows from it.
 fn ways_out(id: &str) -> String {
     [
-        ("confirmed_done", "it was done: repetitions get the receipt that is given here"),
+        ("confirmed_done --receipt JSON", "it was done: repetitions get the receipt that is given here"),
         ("confirmed_not_done", "it was not done and stays so"),
         ("dispatch_again", "it was not done, and the next call is sent; if it had been done, this makes a second one"),
-        ("superseded_by", "another operation replaces it"),
+        ("superseded_by --superseded-by OTHER", "another operation replaces it"),
     ]
     .map(|(choice, meaning)| format!("  onceward decide {id} --choice {choice} --evidence …\n      {meaning}"))
     .join("\n")
@@ -187,13 +187,40 @@ async fn journal(arguments: One) -> Result<Exit, Failure> {
         say!("{page:#}");
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(&["seq", "at", "event", "actor"]);
+    let mut table = Table::new(&["seq", "at", "event", "actor", "what"]);
     for entry in page["entries"].as_array().into_iter().flatten() {
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
-        table.row(&[&entry["seq"].to_string(), text("at"), text("event"), text("actor")]);
+        table.row(&[&entry["seq"].to_string(), text("at"), text("event"), text("actor"), &what(&entry["detail"])]);
     }
     say!("{table}");
     Ok(Exit::Done)
+}
+
+/// The part of a journal entry's detail that a person looks for: which attempt, what was learned, and the words with it.
+fn what(detail: &Value) -> String {
+    if detail.is_null() {
+        return "(erased)".to_owned();
+    }
+    let attempt = [&detail["claim"]["attempt"], &detail["about"]["attempt"]].into_iter().find(|value| value.is_u64());
+    let words = [
+        detail["state"].as_str().map(ToOwned::to_owned),
+        attempt.map(|number| format!("attempt {number}")),
+        word(&detail["verdict"]),
+        detail["note"].as_str().map(ToOwned::to_owned),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(": ")
+}
+
+/// A variant as the journal writes it: a word, or a word with what belongs to it.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(word) => Some(word.clone()),
+        Value::Object(members) => members.iter().next().map(|(name, inner)| match inner {
+            Value::String(inner) => format!("{name} ({inner})"),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => name.clone(),
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+    }
 }
 
 async fn receipt(arguments: One) -> Result<Exit, Failure> {
@@ -208,4 +235,20 @@ async fn receipt(arguments: One) -> Result<Exit, Failure> {
         say!("{:#}", reply.body["receipt"]);
     }
     Ok(output::exit_of(outcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_entry_is_told_by_attempt_verdict_and_words() {
+        let lost =
+            serde_json::json!({ "about": { "attempt": 1 }, "verdict": { "lost": "reply_lost" }, "note": "row 5" });
+        assert_eq!(what(&lost), "attempt 1: lost (reply_lost): row 5");
+        let decided =
+            serde_json::json!({ "about": "every_uncertain", "verdict": { "effect": {} }, "note": "it is there" });
+        assert_eq!(what(&decided), "effect: it is there");
+        assert_eq!(what(&Value::Null), "(erased)");
+    }
 }
