@@ -1,5 +1,8 @@
 //! What a repeated call is told. The one place where a duplicate is decided.
 
+#[cfg(test)]
+mod tests;
+
 use crate::canonical::Canonical;
 use crate::diff::{self, Differences};
 use crate::fingerprint::{FingerprintKeys, UnknownKey};
@@ -103,9 +106,7 @@ fn conflict(
         return Ok(None);
     }
     Ok(Some(match bound.arguments.present() {
-        Some(stored) => {
-            Conflict::OtherArguments(diff::diff(stored, request.arguments, &bound.comparison))
-        }
+        Some(stored) => Conflict::OtherArguments(diff::diff(stored, request.arguments, &bound.comparison)),
         None => Conflict::OtherArgumentsErased,
     }))
 }

@@ -31,3 +31,10 @@ pub mod state;
 pub mod step;
 pub mod suspicion;
 pub mod time;
+
+// The samples of the printed documents are those of the tests, and name this crate from outside.
+#[cfg(test)]
+extern crate self as onceward_core;
+#[cfg(test)]
+#[path = "../examples/print_docs/samples.rs"]
+mod samples;

@@ -1,5 +1,8 @@
 //! What a caller is told: one envelope with the same facts on every surface.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{Conflict, Decision};
@@ -299,13 +302,25 @@ pub fn possible_duplicate(earlier: &Operation, visibility: Visibility) -> Envelo
              approve it, or have the application send an operation id."
         );
     } else {
-        envelope.operation_id = None;
-        envelope.answer = None;
-        envelope.differences.clear();
-        envelope.disagreement = None;
-        envelope.message = "Nothing was sent. This call looks like a repetition of an earlier one, and the host sends no \
-                            operation identity. Ask a person, or have the application send an operation id."
-            .to_owned();
+        // The same answer whatever became of the earlier call: a caller that may not see it learns only that it exists.
+        envelope = Envelope {
+            operation_id: None,
+            state: String::new(),
+            attempts: 0,
+            dispatched: Dispatched::No,
+            source: AnswerSource::Gateway,
+            first_seen_at: String::new(),
+            as_of: None,
+            check_after: None,
+            settles_by: None,
+            message: "Nothing was sent. This call looks like a repetition of an earlier one, and the host sends no operation \
+                      identity. Ask a person, or have the application send an operation id."
+                .to_owned(),
+            differences: Vec::new(),
+            disagreement: None,
+            answer: None,
+            ..envelope
+        };
     }
     envelope
 }
