@@ -61,6 +61,16 @@ impl Held {
     }
 }
 
+/// A ledger that must be there: a look, or a revocation, at a misspelt path would otherwise make a new one.
+fn open_existing(path: &Path) -> Result<Held, Failure> {
+    if !path.exists() {
+        return Err(Failure::new(Exit::Usage, format!("there is no ledger {}", path.display()))
+            .not("Nothing was changed.")
+            .next("Check the path; the quickstart's ledger is onceward.db in the folder it was started in."));
+    }
+    open(path)
+}
+
 pub(super) async fn create(
     path: &Path,
     tenant: Option<&str>,
@@ -85,7 +95,7 @@ pub(super) async fn create(
 }
 
 pub(super) async fn list(path: &Path, tenant: Option<&str>) -> Result<Value, Failure> {
-    let held = open(path)?;
+    let held = open_existing(path)?;
     let tenant = held.tenant(tenant).await?;
     let known = held.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let own: Vec<Value> = known.iter().filter(|credential| *credential.grant.tenant() == tenant).map(view).collect();
@@ -93,7 +103,7 @@ pub(super) async fn list(path: &Path, tenant: Option<&str>) -> Result<Value, Fai
 }
 
 pub(super) async fn revoke(path: &Path, tenant: Option<&str>, id: &str) -> Result<(), Failure> {
-    let held = open(path)?;
+    let held = open_existing(path)?;
     let tenant = held.tenant(tenant).await?;
     auth::revoke(&held.store, &tenant, id).await.map_err(|error| match error {
         LedgerError::NotFound => {

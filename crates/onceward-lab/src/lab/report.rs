@@ -164,7 +164,7 @@ mod tests {
     fn a_scenario_that_could_not_be_played_fails_the_run() {
         let verdict = Verdict::Stopped("no gateway".to_owned());
         let stopped = ScenarioReport { name: "x", sentence: "", verdict };
-        assert!(!LabReport::of(&[stopped.clone()]).passed);
+        assert!(!LabReport::of(std::slice::from_ref(&stopped)).passed);
         assert!(stopped.to_string().contains("no gateway"));
     }
 

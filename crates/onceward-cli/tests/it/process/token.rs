@@ -62,3 +62,15 @@ fn an_agent_makes_no_tokens_and_a_tenant_sees_only_its_own() {
     assert_eq!(seen.json()["credentials"].as_array().map(Vec::len), Some(1), "{seen:?}");
     assert_eq!(seen.json()["credentials"][0]["principal"], "hank");
 }
+
+#[test]
+fn a_look_at_a_misspelt_path_makes_no_ledger() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for arguments in
+        [&["token", "list", "--ledger", "legder.db"][..], &["token", "revoke", "x", "--ledger", "legder.db"]]
+    {
+        let said = run(folder.path(), arguments);
+        assert_eq!(said.code, 2, "{said:?}");
+    }
+    assert!(!folder.path().join("legder.db").exists());
+}
