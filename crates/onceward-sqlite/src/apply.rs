@@ -1,7 +1,6 @@
 //! One command inside the writer's transaction: look, let the rules decide, write what they say.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use onceward_core::journal::Head;
 use onceward_core::key::OperationKey;
@@ -51,17 +50,17 @@ pub(crate) struct Desk {
 }
 
 /// A command and, for an opening, the blob that the submitting thread has made.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) command: Command,
-    pub(crate) body: Option<Arc<[u8]>>,
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 impl Order {
     /// Made by the thread that submits, so that the writer has less to do.
     pub(crate) fn new(command: Command) -> Result<Self, Fault> {
         let body = match &command {
-            Command::Open(opening) => Some(rows::body(&opening.operation)?.into()),
+            Command::Open(opening) => Some(rows::body(&opening.operation)?),
             Command::Step(_)
             | Command::Beat { .. }
             | Command::ForgetOwner(_)
@@ -76,16 +75,16 @@ impl Order {
 /// Applies a command; what it wrote is visible in this transaction only.
 pub(crate) fn apply(
     connection: &Connection,
-    command: Command,
+    command: &Command,
     body: Option<&[u8]>,
     at: Timestamp,
     desk: &mut Desk,
 ) -> Result<Outcome, Fault> {
     match command {
-        Command::Open(opening) => open(connection, *opening, body, at, desk),
-        Command::Step(order) => step(connection, *order, at, desk),
+        Command::Open(opening) => open(connection, opening, body, at, desk),
+        Command::Step(order) => step(connection, order, at, desk),
         Command::Beat { owner, kind, beat } => {
-            let beat = i64::try_from(beat).unwrap_or(i64::MAX);
+            let beat = i64::try_from(*beat).unwrap_or(i64::MAX);
             connection
                 .prepare_cached(
                     "INSERT INTO onceward_owner (owner, kind, beat) VALUES (?1, ?2, ?3) \
@@ -108,11 +107,11 @@ pub(crate) fn apply(
                 .prepare_cached(
                     "INSERT INTO onceward_pin (digest, body, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
                 )?
-                .execute(params![hash, blob::encode_text(&body), at.as_micros()])?;
+                .execute(params![hash, blob::encode_text(body), at.as_micros()])?;
             Ok(done())
         }
-        Command::PutCredential(credential) => put_credential(connection, &credential),
-        Command::RevokeCredential { id } => revoke_credential(connection, &id, at),
+        Command::PutCredential(credential) => put_credential(connection, credential),
+        Command::RevokeCredential { id } => revoke_credential(connection, id, at),
     }
 }
 
@@ -126,7 +125,7 @@ fn done() -> Outcome {
 /// is not, and only then is the row read that the rules decide on.
 pub(crate) fn open(
     connection: &Connection,
-    opening: Opening,
+    opening: &Opening,
     body: Option<&[u8]>,
     at: Timestamp,
     desk: &mut Desk,
@@ -137,32 +136,30 @@ pub(crate) fn open(
             return Ok(outcome);
         }
     }
-    let sight = find::look(connection, &transact::opening_wants(&opening), at)?;
+    let sight = find::look(connection, &transact::opening_wants(opening), at)?;
     let known = sight.known();
-    let transacted = transact::open(sight.found, opening, at, || desk.salts.next());
-    let key = transacted.write.as_ref().map(|write| write.operation.key.clone());
-    write(connection, transacted, known, body)?.ok_or_else(|| moved(key.as_ref()))
+    let transacted = transact::open(sight.found, opening.clone(), at, || desk.salts.next());
+    write(connection, transacted, known, body)?.ok_or_else(|| moved(&opening.operation.key))
 }
 
-fn moved(key: Option<&OperationKey>) -> Fault {
-    let key = key.map(ToString::to_string).unwrap_or_default();
+fn moved(key: &OperationKey) -> Fault {
     Fault::Row(format!("operation {key} is not what was read a moment ago, under one lock"))
 }
 
 /// What the rules say to an opening; nothing is written.
 pub(crate) fn decide_opening(
     connection: &Connection,
-    opening: Opening,
+    opening: &Opening,
     at: Timestamp,
     desk: &mut Desk,
 ) -> Result<Applied, Fault> {
-    let sight = find::look(connection, &transact::opening_wants(&opening), at)?;
-    Ok(transact::open(sight.found, opening, at, || desk.salts.next()).answer)
+    let sight = find::look(connection, &transact::opening_wants(opening), at)?;
+    Ok(transact::open(sight.found, opening.clone(), at, || desk.salts.next()).answer)
 }
 
-fn step(connection: &Connection, step: Step, at: Timestamp, desk: &mut Desk) -> Result<Outcome, Fault> {
+fn step(connection: &Connection, step: &Step, at: Timestamp, desk: &mut Desk) -> Result<Outcome, Fault> {
     if let Some((number, operation)) = desk.recent.take(&step.key) {
-        let same_effect = match transact::step_wants(&step).effect {
+        let same_effect = match transact::step_wants(step).effect {
             Some(effect) => find::same_effect(connection, &step.key, &operation.binding.tool, effect)?,
             None => None,
         };
@@ -176,11 +173,10 @@ fn step(connection: &Connection, step: Step, at: Timestamp, desk: &mut Desk) -> 
             return Ok(outcome);
         }
     }
-    let sight = find::look(connection, &transact::step_wants(&step), at)?;
+    let sight = find::look(connection, &transact::step_wants(step), at)?;
     let known = sight.known();
-    let key = step.key.clone();
-    let transacted = transact::step(sight.found, step, at, || desk.salts.next());
-    write(connection, transacted, known, None)?.ok_or_else(|| moved(Some(&key)))
+    let transacted = transact::step(sight.found, step.clone(), at, || desk.salts.next());
+    write(connection, transacted, known, None)?.ok_or_else(|| moved(&step.key))
 }
 
 /// Writes what the rules have decided. Nothing is written when the row is not what they were shown: when it exists and was

@@ -111,7 +111,7 @@ pub fn begin_on<'t>(transaction: &'t Transaction<'_>, opening: Opening, at: Time
     let connection: &'t Connection = transaction;
     check(connection)?;
     let mut desk = Desk { salts: Salts::new(), recent: Recent::default() };
-    let outcome = apply::open(connection, opening, None, at, &mut desk).map_err(StoreError::from)?;
+    let outcome = apply::open(connection, &opening, None, at, &mut desk).map_err(StoreError::from)?;
     let Outcome { answer, written } = outcome;
     let operation = match answer {
         Applied::Opened(operation) => operation,
@@ -179,7 +179,7 @@ impl Begun<'_> {
         });
         let step = Step { key: self.operation.key.clone(), events: vec![seen], actor: format!("owner:{}", self.owner) };
         let command = Command::Step(Box::new(step));
-        let outcome = apply::apply(self.connection, command, None, at, &mut self.desk)?;
+        let outcome = apply::apply(self.connection, &command, None, at, &mut self.desk)?;
         match (outcome.answer, outcome.written) {
             (Applied::Stepped(_), Some(written)) => {
                 self.connection

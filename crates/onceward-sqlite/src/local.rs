@@ -155,11 +155,11 @@ fn run(
     desk: &mut Desk,
 ) -> Result<(LocalOutcome, Option<Written>), LocalFailure> {
     let Some((owner, attempt)) = claimed(&opening) else {
-        let outcome = apply::open(connection, opening, None, at, desk).map_err(StoreError::from)?;
+        let outcome = apply::open(connection, &opening, None, at, desk).map_err(StoreError::from)?;
         return told(outcome, LocalOutcome::Opened);
     };
     // What the rules say comes first: only an operation that may run runs.
-    let trial = apply::decide_opening(connection, opening.clone(), at, desk).map_err(StoreError::from)?;
+    let trial = apply::decide_opening(connection, &opening, at, desk).map_err(StoreError::from)?;
     if !matches!(trial, Applied::Opened(_)) {
         return told(Outcome { answer: trial, written: None }, LocalOutcome::Opened);
     }
@@ -171,7 +171,7 @@ fn run(
         next_check: None,
         note: None,
     }));
-    let outcome = apply::open(connection, opening, None, at, desk).map_err(StoreError::from)?;
+    let outcome = apply::open(connection, &opening, None, at, desk).map_err(StoreError::from)?;
     if let Applied::Existing(_) | Applied::Suspected(_) = outcome.answer {
         // The write lock is held since the trial, so only the effect itself can have changed what is found.
         return Err(StoreError::Corrupt("the effect changed the ledger's own tables".to_owned()).into());

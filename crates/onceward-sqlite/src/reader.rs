@@ -217,7 +217,7 @@ fn list_query(filter: &Filter, limit: usize) -> (String, Vec<Value>) {
     if !filter.states.is_empty() {
         let open = ["proposed", "approved", "unknown"];
         if filter.states.iter().all(|state| open.contains(&state.as_str())) {
-            sql.push_str(" AND state IN ('proposed', 'approved', 'unknown')");
+            sql.push_str(" AND owner IS NULL AND settled_at IS NULL");
         }
         let marks: Vec<String> = filter
             .states

@@ -321,7 +321,7 @@ pub(crate) fn update(
     Ok(true)
 }
 
-/// Appends entries to the journal of row `number`.
+/// Appends entries to the journal of row `number`. One statement each: of several rows, SQLite would keep undo copies.
 pub(crate) fn append(connection: &Connection, number: i64, entries: &[Entry]) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(INSERT_ENTRY)?;
     for entry in entries {

@@ -268,14 +268,15 @@ impl Writer {
         let Job { work, priority, since } = job;
         match work {
             Work::Command { order, reply, uncertain } => {
-                let again = Again { order: order.clone(), since, priority, uncertain: uncertain.clone() };
+                let again = Again { order, since, priority, uncertain };
                 let write = |connection: &Connection, desk: &mut Desk| {
-                    if let Some(known) = uncertain
+                    if let Some(known) = &again.uncertain
                         && find::has_landed(connection, &known.0.key, known.0.head)?
                     {
-                        return Ok(Outcome { answer: known.1, written: None });
+                        return Ok(Outcome { answer: known.1.clone(), written: None });
                     }
-                    apply::apply(connection, order.command, order.body.as_deref(), at, desk)
+                    let Order { command, body } = &again.order;
+                    apply::apply(connection, command, body.as_deref(), at, desk)
                 };
                 let applied = match apart {
                     Apart::Together => write(connection, &mut self.desk),
