@@ -57,7 +57,7 @@ CREATE TABLE onceward_operation (
     answer          BLOB,
     UNIQUE (tenant, operation_id),
     -- What a row of each state has, and nothing else. One comparison decides, where lists (`IN`) would have SQLite build a
-    -- table of their values for every row that is written: a third of the writer's time, when it was measured.
+    -- table of their values for every row that is written.
     CHECK (CASE state
         WHEN 'proposed' THEN owner IS NULL AND cause IS NULL AND settled_at IS NULL AND answer IS NULL
         WHEN 'approved' THEN owner IS NULL AND cause IS NULL AND settled_at IS NULL AND answer IS NULL

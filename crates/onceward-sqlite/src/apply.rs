@@ -196,9 +196,7 @@ fn write(
             Some(body) => rows::insert(connection, &operation, body)?,
             None => rows::insert(connection, &operation, &rows::body(&operation)?)?,
         },
-        (Row::Known, Some((number, before))) => {
-            rows::update(connection, number, before, &operation)?.then_some(number)
-        }
+        (Row::Known, Some((number, before))) => rows::update(connection, number, before, &operation)?.then_some(number),
         (Row::New, Some(_)) | (Row::Known, None) => None,
     };
     let Some(number) = number else { return Ok(None) };
@@ -234,7 +232,9 @@ fn revoke_credential(connection: &Connection, id: &str, at: Timestamp) -> Result
         return Ok(Outcome { answer: Applied::NoSuchOperation, written: None });
     }
     connection
-        .prepare_cached("UPDATE onceward_credential SET revoked_at = ?2 WHERE credential_id = ?1 AND revoked_at IS NULL")?
+        .prepare_cached(
+            "UPDATE onceward_credential SET revoked_at = ?2 WHERE credential_id = ?1 AND revoked_at IS NULL",
+        )?
         .execute(params![id, at.as_micros()])?;
     Ok(done())
 }

@@ -15,7 +15,8 @@ const PLAIN: u8 = 0;
 pub(crate) fn encode<T: Serialize>(value: &T, expected_bytes: usize) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::with_capacity(expected_bytes);
     bytes.extend_from_slice(&[FORMAT_JSON, PLAIN]);
-    serde_json::to_writer(&mut bytes, value).map_err(|error| Fault::Row(format!("cannot be written as JSON: {error}")))?;
+    serde_json::to_writer(&mut bytes, value)
+        .map_err(|error| Fault::Row(format!("cannot be written as JSON: {error}")))?;
     Ok(bytes)
 }
 

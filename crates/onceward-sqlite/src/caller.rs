@@ -107,7 +107,11 @@ pub enum NotCommitted {
 ///
 /// # Errors
 /// [`BeginError`]: nothing was begun, and nothing may be written for the operation.
-pub fn begin_on<'t>(transaction: &'t Transaction<'_>, opening: Opening, at: Timestamp) -> Result<Begin<'t>, BeginError> {
+pub fn begin_on<'t>(
+    transaction: &'t Transaction<'_>,
+    opening: Opening,
+    at: Timestamp,
+) -> Result<Begin<'t>, BeginError> {
     let connection: &'t Connection = transaction;
     check(connection)?;
     let mut desk = Desk { salts: Salts::new(), recent: Recent::default() };

@@ -81,9 +81,8 @@ impl Log {
 
     /// Copies what no reader still needs; waits for nobody.
     fn copy(&self, connection: &Connection, by: By) {
-        let counted = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-            Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        });
+        let counted = connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)));
         match counted {
             Ok((frames, copied)) => {
                 self.copied.store(copied, Ordering::Relaxed);

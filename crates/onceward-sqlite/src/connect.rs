@@ -62,7 +62,8 @@ pub(crate) fn open_known(path: &Path, clock: &dyn Clock, until: Duration) -> Res
 
 /// Another connection for writing or copying the log, to a file that exists.
 pub(crate) fn bare(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // Waiting is ours: a claim and a settle wait differently.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
@@ -70,7 +71,8 @@ pub(crate) fn bare(path: &Path) -> rusqlite::Result<Connection> {
 
 /// A connection that cannot write.
 pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(limits::READ_WAIT)?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.pragma_update(None, "cache_size", -limits::READER_PAGES_KIB)?;

@@ -37,7 +37,9 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The file system gives no write-ahead log.
-    #[error("{path}: the journal mode is {mode:?} where `wal` was asked for; a network file system cannot hold a ledger")]
+    #[error(
+        "{path}: the journal mode is {mode:?} where `wal` was asked for; a network file system cannot hold a ledger"
+    )]
     NoWal {
         /// Which file.
         path: PathBuf,
@@ -63,7 +65,9 @@ pub enum OpenError {
         known: u32,
     },
     /// A migration in the file is not the one that is known here.
-    #[error("{path}: schema {version} was made by other statements than this version has; the file was changed, or is a fork's")]
+    #[error(
+        "{path}: schema {version} was made by other statements than this version has; the file was changed, or is a fork's"
+    )]
     ForeignSchema {
         /// Which file.
         path: PathBuf,

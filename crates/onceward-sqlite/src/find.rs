@@ -34,9 +34,7 @@ impl Sight {
 pub(crate) fn look(connection: &Connection, wants: &Wants<'_>, at: Timestamp) -> Result<Sight, Fault> {
     let known = by_key(connection, wants.key)?;
     let same_effect = match (wants.effect, &known) {
-        (Some(effect), Some((_, operation))) => {
-            same_effect(connection, wants.key, &operation.binding.tool, effect)?
-        }
+        (Some(effect), Some((_, operation))) => same_effect(connection, wants.key, &operation.binding.tool, effect)?,
         (Some(_) | None, None) | (None, Some(_)) => None,
     };
     let suspects = match (wants.suspects, &known) {
@@ -122,4 +120,3 @@ pub(crate) fn has_landed(connection: &Connection, key: &OperationKey, head: Head
         .optional()?;
     Ok(stored.is_some_and(|hash| hash[..] == head.hash[..]))
 }
-

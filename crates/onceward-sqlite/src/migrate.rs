@@ -47,7 +47,8 @@ pub(crate) fn run(
 ) -> Result<Identity, OpenError> {
     let failed = |error: rusqlite::Error| opening(path, &error);
     let applied = patiently(clock, until, || versions(connection)).map_err(failed)?;
-    let identity = if verify(path, &applied)? == MIGRATIONS.len() { identity(connection).map_err(failed)? } else { None };
+    let identity =
+        if verify(path, &applied)? == MIGRATIONS.len() { identity(connection).map_err(failed)? } else { None };
     if let Some(identity) = identity
         && let Some(secret) = secret::read(path)?
     {

@@ -38,11 +38,7 @@ struct Pool {
 
 impl Readers {
     pub(crate) fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            pool: Mutex::new(Pool { idle: Vec::new(), open: 0 }),
-            returned: Condvar::new(),
-        }
+        Self { path: path.to_owned(), pool: Mutex::new(Pool { idle: Vec::new(), open: 0 }), returned: Condvar::new() }
     }
 
     fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
@@ -140,7 +136,8 @@ impl Readers {
 
     pub(crate) fn owners(&self) -> Result<Vec<OwnerRow>, StoreError> {
         self.with(|connection| {
-            let mut statement = connection.prepare_cached("SELECT owner, kind, beat FROM onceward_owner ORDER BY owner")?;
+            let mut statement =
+                connection.prepare_cached("SELECT owner, kind, beat FROM onceward_owner ORDER BY owner")?;
             let mut rows = statement.query([])?;
             let mut owners = Vec::new();
             while let Some(row) = rows.next()? {

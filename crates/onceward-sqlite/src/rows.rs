@@ -208,12 +208,7 @@ fn moving(operation: &Operation) -> Result<Moving<'_>, Fault> {
             moving.effect_id = success.effect_id.as_ref();
             let erased_at = keep(&success.answer, &mut moving)?;
             let Success { attempt, received_at, recovered, .. } = success;
-            StateOut::Succeeded(Done {
-                attempt: *attempt,
-                received_at: *received_at,
-                recovered: *recovered,
-                erased_at,
-            })
+            StateOut::Succeeded(Done { attempt: *attempt, received_at: *received_at, recovered: *recovered, erased_at })
         }
         State::Rejected(refused) => {
             let erased_at = keep(&refused.answer, &mut moving)?;
@@ -285,12 +280,7 @@ pub(crate) fn insert(connection: &Connection, operation: &Operation, body: &[u8]
 }
 
 /// Replaces what moves of the row; says whether its journal still ended at `before`.
-pub(crate) fn update(
-    connection: &Connection,
-    number: i64,
-    before: Head,
-    operation: &Operation,
-) -> Result<bool, Fault> {
+pub(crate) fn update(connection: &Connection, number: i64, before: Head, operation: &Operation) -> Result<bool, Fault> {
     let moving = moving(operation)?;
     let changed = connection.prepare_cached(UPDATE)?.execute(params![
         number,
@@ -417,11 +407,9 @@ fn state(row: &Row<'_>, state: StateIn) -> Result<State, Fault> {
             received_at: done.received_at,
             recovered: done.recovered,
         }),
-        StateIn::Rejected(done) => State::Rejected(Refused {
-            answer: answer(&done)?,
-            attempt: done.attempt,
-            received_at: done.received_at,
-        }),
+        StateIn::Rejected(done) => {
+            State::Rejected(Refused { answer: answer(&done)?, attempt: done.attempt, received_at: done.received_at })
+        }
         StateIn::Closed(closure) => State::Closed(closure),
     })
 }
@@ -488,9 +476,7 @@ pub(crate) fn hash(row: &Row<'_>, column: usize) -> Result<[u8; 32], Fault> {
 
 fn optional_hash(row: &Row<'_>, column: usize) -> Result<Option<[u8; 32]>, Fault> {
     match row.get_ref(column)?.as_blob_or_null().map_err(broken)? {
-        Some(bytes) => {
-            bytes.try_into().map(Some).map_err(|_| Fault::Row("a hash has not 32 bytes".to_owned()))
-        }
+        Some(bytes) => bytes.try_into().map(Some).map_err(|_| Fault::Row("a hash has not 32 bytes".to_owned())),
         None => Ok(None),
     }
 }

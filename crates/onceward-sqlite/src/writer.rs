@@ -362,7 +362,8 @@ impl Writer {
         for member in group {
             match member {
                 Member::Command { reply, result, again } => {
-                    let about_row = result.as_ref().ok().and_then(|outcome| outcome.written.as_ref()).map(Written::landmark);
+                    let about_row =
+                        result.as_ref().ok().and_then(|outcome| outcome.written.as_ref()).map(Written::landmark);
                     let landed = match (&about_row, &result) {
                         (Some(landmark), _) => has_landed(landmark),
                         // It wrote no row of an operation: its answer speaks of a state that may not have come to be.
@@ -465,7 +466,8 @@ impl Writer {
     /// A new connection that has shown that it can commit.
     fn probe(&self) -> Result<Line, String> {
         let until = self.clock.uptime() + self.wait;
-        let connection = connect::open_known(&self.path, self.clock.as_ref(), until).map_err(|error| error.to_string())?;
+        let connection =
+            connect::open_known(&self.path, self.clock.as_ref(), until).map_err(|error| error.to_string())?;
         let clock = self.clock.as_ref();
         let probe = || {
             patiently(clock, until, || connection.execute_batch("BEGIN IMMEDIATE"))?;

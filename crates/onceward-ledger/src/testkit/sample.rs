@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::canonical;
-use onceward_core::event::{
-    About, Basis, Cause, Claim, DispatchMark, Event, Observation, Source, Verdict,
-};
+use onceward_core::event::{About, Basis, Cause, Claim, DispatchMark, Event, Observation, Source, Verdict};
 use onceward_core::fingerprint::{Comparison, FingerprintKeyId, FingerprintKeys};
 use onceward_core::journal::Head;
 use onceward_core::key::{
-    AttemptNumber, EffectId, Generation, OperationId, OperationKey, OutboundKey, OwnerId, Principal, TenantId, ToolName,
-    ToolVersion,
+    AttemptNumber, EffectId, Generation, OperationId, OperationKey, OutboundKey, OwnerId, Principal, TenantId,
+    ToolName, ToolVersion,
 };
 use onceward_core::operation::{Binding, Dispatcher, History, Operation, Terms};
 use onceward_core::receipt::{Answer, Kept, Receipt};
@@ -123,7 +121,11 @@ impl Sample {
             let bytes = FingerprintKeys::unkeyed().digest(FingerprintKeyId::UNKEYED, text.as_bytes()).unwrap();
             onceward_core::fingerprint::Fingerprint::from_bytes(bytes)
         };
-        self.suspicion.as_ref().map(|(mark, group)| Suspicion { mark: digest(mark), group: digest(group), business: None })
+        self.suspicion.as_ref().map(|(mark, group)| Suspicion {
+            mark: digest(mark),
+            group: digest(group),
+            business: None,
+        })
     }
 
     /// Opens it with these events.

@@ -84,8 +84,7 @@ fn another_process() {
 #[test]
 fn eight_processes_open_a_new_file_at_once_and_one_of_them_opens_the_operation() {
     let scratch = Scratch::new();
-    let children: Vec<_> =
-        (0..8).map(|_| play("contention::another_process", "open", &scratch.path())).collect();
+    let children: Vec<_> = (0..8).map(|_| play("contention::another_process", "open", &scratch.path())).collect();
     let mut lines = Vec::new();
     for child in children {
         let output = child.wait_with_output().unwrap();
@@ -99,7 +98,6 @@ fn eight_processes_open_a_new_file_at_once_and_one_of_them_opens_the_operation()
     assert_eq!(lines.iter().filter(|line| line.contains("OPENED")).count(), 1, "{lines:?}");
 }
 
-// sleeps: the lock of the other process is held for as long as the promise says, eight seconds.
 #[test]
 fn a_settle_outlasts_a_lock_that_is_held_for_eight_seconds() {
     let scratch = Scratch::new();
@@ -112,6 +110,7 @@ fn a_settle_outlasts_a_lock_that_is_held_for_eight_seconds() {
     let claim = store.submit(Sample::new("acme", "order-18").claimed("owner-1"), Priority::Claim);
     assert_eq!(claim.wait().unwrap_err(), StoreError::Busy);
     assert_eq!(store.read(&key("acme", "order-18")).unwrap(), None, "nothing was written");
+    // sleeps: the claim's wait was five seconds; the other process holds its lock for as long as the promise says, eight.
     thread::sleep(Duration::from_secs(3));
     other.execute_batch("COMMIT").unwrap();
     assert!(matches!(settle.wait().unwrap(), Applied::Stepped(_)));

@@ -12,7 +12,7 @@ use onceward_ledger::testkit::{Sample, effect, step};
 use onceward_sqlite::rusqlite::Connection;
 use onceward_sqlite::{OpenError, Options, SqliteStore, secret_path};
 
-use crate::scratch::{Scratch, futures_like, opened, options, part, stepped, stored, submit};
+use crate::scratch::{Scratch, at_once, opened, options, part, stepped, stored, submit};
 
 #[test]
 fn a_new_ledger_has_a_secret_that_only_its_owner_reads_and_keeps_its_identity() {
@@ -24,9 +24,9 @@ fn a_new_ledger_has_a_secret_that_only_its_owner_reads_and_keeps_its_identity() 
     let secret = fs::read(secret_path(&scratch.path())).unwrap();
     assert_eq!(scratch.open().id(), id);
     assert_eq!(fs::read(secret_path(&scratch.path())).unwrap(), secret);
-    let synchronous: i64 =
+    let ledgers: i64 =
         scratch.connection().query_row("SELECT count(*) FROM onceward_ledger", [], |row| row.get(0)).unwrap();
-    assert_eq!(synchronous, 1);
+    assert_eq!(ledgers, 1);
 }
 
 #[test]
@@ -74,7 +74,9 @@ fn a_later_or_a_changed_schema_is_refused() {
     assert!(matches!(scratch.try_open(), Err(OpenError::NewerSchema { found: 99, .. })));
     scratch
         .connection()
-        .execute_batch("DELETE FROM onceward_schema WHERE version = 99; UPDATE onceward_schema SET checksum = zeroblob(32)")
+        .execute_batch(
+            "DELETE FROM onceward_schema WHERE version = 99; UPDATE onceward_schema SET checksum = zeroblob(32)",
+        )
         .unwrap();
     assert!(matches!(scratch.try_open(), Err(OpenError::ForeignSchema { version: 1, .. })));
 }
@@ -197,14 +199,12 @@ fn one_delete_by_hand_forgets_an_operation_and_its_journal() {
     opened(&store, sample.claimed("owner-1"));
     let by_hand = Connection::open(scratch.path()).unwrap();
     by_hand.pragma_update(None, "foreign_keys", false).unwrap();
-    by_hand
-        .execute("DELETE FROM onceward_operation WHERE tenant = 'acme' AND operation_id = 'order-17'", [])
-        .unwrap();
+    by_hand.execute("DELETE FROM onceward_operation WHERE tenant = 'acme' AND operation_id = 'order-17'", []).unwrap();
     let left: i64 = by_hand.query_row("SELECT count(*) FROM onceward_journal", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
     // Protection lasts as long as the record: the key is free, and its journal begins anew.
     let again = opened(&store, sample.claimed("owner-1"));
-    let entries = futures_like(store.journal(&sample.key, 0, 100)).unwrap();
+    let entries = at_once(store.journal(&sample.key, 0, 100)).unwrap();
     assert_eq!(journal::verify(&entries, again.journal), Ok(()));
 }
 
@@ -216,7 +216,7 @@ fn an_altered_journal_does_not_verify() {
     opened(&store, sample.claimed("owner-1"));
     let settled = stepped(&store, step(&sample.key, vec![effect(1, "owner-1", "T-1")]));
     scratch.connection().execute("UPDATE onceward_journal SET actor = 'someone' WHERE seq = 2", []).unwrap();
-    let entries = futures_like(store.journal(&sample.key, 0, 100)).unwrap();
+    let entries = at_once(store.journal(&sample.key, 0, 100)).unwrap();
     assert_eq!(journal::verify(&entries, settled.journal), Err(journal::Broken { seq: 2 }));
 }
 

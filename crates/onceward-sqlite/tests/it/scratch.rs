@@ -68,14 +68,14 @@ pub(crate) fn stepped(store: &SqliteStore, order: Order) -> Operation {
 pub(crate) fn stored(store: &SqliteStore, key: &OperationKey) -> Option<Operation> {
     let operation = store.read(key).unwrap();
     if let Some(operation) = &operation {
-        let entries = futures_like(store.journal(key, 0, 1000)).unwrap();
+        let entries = at_once(store.journal(key, 0, 1000)).unwrap();
         assert_eq!(journal::verify(&entries, operation.journal), Ok(()));
     }
     operation
 }
 
 /// The value of a future that is ready at once, as every read of this store is.
-pub(crate) fn futures_like<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
@@ -86,9 +86,9 @@ pub(crate) fn futures_like<T>(future: impl Future<Output = T>) -> T {
 
 /// Waits until it is so, at most half a minute.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = SystemClock.uptime() + Duration::from_secs(30);
+    let deadline = SystemClock.uptime() + Duration::from_secs(30);
     while !is_so() {
-        assert!(SystemClock.uptime() < end, "{what} took too long");
+        assert!(SystemClock.uptime() < deadline, "{what} took too long");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
