@@ -211,8 +211,11 @@ impl App {
         let given = |id| Settled { identity: Identity::Given(id), approval: policy };
         let run = match claimed {
             Claimed::Operation(id) => return Ok(given(id)),
-            Claimed::Handle(id) => match self.points_at_own(tool, grant, &id).await? {
+            Claimed::Handle(id) => match self.points_at(tool, grant, &id).await? {
                 PointsAt::OwnOperation => return Ok(given(id)),
+                // Whoever names it means a repetition: another agent that takes over, or one that mixed up its tools. Run
+                // anew, under an id of its own, it would be the second effect.
+                PointsAt::AnotherOperation => return Err(anothers_handle()),
                 PointsAt::Nothing => None,
             },
             Claimed::Run(run) => Some(run),
@@ -226,16 +229,16 @@ impl App {
         })
     }
 
-    /// A model's handle counts only where it points at an operation of the same principal and tool (R17).
-    async fn points_at_own(&self, tool: &Tool, grant: &Grant, id: &OperationId) -> Result<PointsAt, Problem> {
-        let found = self.look(grant, id).await?;
-        Ok(match found {
-            Some(operation)
-                if operation.terms.principal == *grant.principal() && operation.binding.tool == *tool.name() =>
-            {
-                PointsAt::OwnOperation
-            }
-            Some(_) | None => PointsAt::Nothing,
+    /// A model's handle counts only where it points at an operation of the same principal and tool (R17). One that the
+    /// caller could not see is told apart from a missing one by nothing.
+    async fn points_at(&self, tool: &Tool, grant: &Grant, id: &OperationId) -> Result<PointsAt, Problem> {
+        let Some(operation) = self.look(grant, id).await? else { return Ok(PointsAt::Nothing) };
+        let own = operation.terms.principal == *grant.principal() && operation.binding.tool == *tool.name();
+        let seen = grant.to_read(&operation).is_ok() || grant.to_withdraw(&operation).is_ok();
+        Ok(match (own, seen) {
+            (true, _) => PointsAt::OwnOperation,
+            (false, true) => PointsAt::AnotherOperation,
+            (false, false) => PointsAt::Nothing,
         })
     }
 
@@ -310,7 +313,16 @@ impl App {
 
 enum PointsAt {
     OwnOperation,
+    AnotherOperation,
     Nothing,
+}
+
+fn anothers_handle() -> Problem {
+    Problem::new(
+        Code::IdentityConflict,
+        "the argument operation_id names an operation of another caller or another tool; nothing was sent. To learn what became \
+         of that operation, ask for its status; for a new intention, leave the argument out",
+    )
 }
 
 fn policy(tool: &Tool) -> Approval {

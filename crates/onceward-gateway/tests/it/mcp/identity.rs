@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{OURS, World, envelope};
+use super::{Client, OURS, World, envelope, http};
 
 fn mail() -> Value {
     json!({ "to": "a@example.com", "subject": "Hello", "body": "Text" })
@@ -47,6 +47,28 @@ async fn a_handle_never_creates_an_operation() {
     let changed = json!({ "item": "lamp", "quantity": 2, "operation_id": "made-up" });
     assert_eq!(envelope(&client.call("create_order", changed).result().await)["outcome"], "conflict");
     assert_eq!(world.count("orders").await, 1);
+}
+
+/// An agent that takes over names the operation that it found. To run that anew would be the second effect.
+#[tokio::test]
+async fn a_handle_of_another_callers_operation_or_of_another_tools_runs_nothing() {
+    let world = World::start().await;
+    world.fault("/tickets", "lose_reply_after_commit").await;
+    let lost = world.modern().ticket("one").operation("op-1").result().await;
+    assert_eq!(envelope(&lost)["outcome"], "unknown");
+
+    let operator = world.gateway.first_tokens.as_ref().expect("an empty ledger gets tokens").operator.reveal();
+    let headers = [("Authorization".to_owned(), format!("Bearer {operator}"))];
+    let second = json!({ "principal": "second", "role": "agent", "tools": ["*"] }).to_string();
+    let made = http(world.gateway.address, "POST", "/v1/credentials", &headers, second.as_bytes()).await.json();
+    let token = made["token"].as_str().map(str::to_owned);
+    let other = Client { token, ..world.modern() };
+    let repeated = json!({ "title": "one", "body": "Text", "operation_id": "op-1" });
+    for (client, tool) in [(&other, "create_ticket"), (&world.modern(), "charge_payment")] {
+        let refused = client.call(tool, repeated.clone()).result().await;
+        assert_eq!(envelope(&refused)["code"], "identity_conflict", "{tool}: {refused}");
+    }
+    assert_eq!((world.count("tickets").await, world.count("payments").await), (1, 0));
 }
 
 #[tokio::test]
