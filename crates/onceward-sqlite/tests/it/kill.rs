@@ -88,6 +88,20 @@ fn a_commit_that_fails_tells_claims_that_nothing_was_written_and_keeps_settles()
 }
 
 #[test]
+fn a_settle_whose_own_commit_fails_is_written_by_the_next() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let sample = Sample::new("acme", "order-17");
+    opened(&store, sample.claimed("owner-1"));
+    fail::cfg("sqlite::commit_fails", "1*return").unwrap();
+    let settled = submit(&store, step(&sample.key, vec![effect(1, "owner-1", "T-1")]), Priority::Settle);
+    fail::remove("sqlite::commit_fails");
+    assert!(matches!(settled, Ok(Applied::Stepped(_))), "{settled:?}");
+    assert_eq!(stored(&store, &sample.key).unwrap().journal.seq, 3, "written once");
+}
+
+#[test]
 fn a_commit_that_only_seems_to_fail_is_answered_by_what_is_there() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let scratch = Scratch::new();
