@@ -49,11 +49,7 @@ impl Client {
         while self.buffer.len() < head + length {
             ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the answer was cut");
         }
-        ensure!(
-            status < 300,
-            "status {status}: {}",
-            String::from_utf8_lossy(&self.buffer[head..])
-        );
+        ensure!(status < 300, "status {status}: {}", String::from_utf8_lossy(&self.buffer[head..]));
         Ok(())
     }
 }

@@ -94,8 +94,7 @@ impl Library {
     /// When its outcome is another one: a measurement of something else is none.
     pub(crate) async fn call(&self, id: &str, expected: Outcome) -> Result<()> {
         let call = call(id)?;
-        let told =
-            self.ledger.execute(&self.allowed, call, self.destination.clone(), Duration::from_secs(60)).await?;
+        let told = self.ledger.execute(&self.allowed, call, self.destination.clone(), Duration::from_secs(60)).await?;
         ensure!(told.outcome == expected, "{id}: {:?} instead of {expected:?}", told.outcome);
         Ok(())
     }

@@ -48,12 +48,20 @@ pub(crate) struct Measure {
     /// Where the numbers are written as JSON.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// Only what has this text in its name.
+    #[arg(long)]
+    only: Option<String>,
     /// The `onceward` binary; beside this one as a rule.
     #[arg(long)]
     onceward: Option<PathBuf>,
 }
 
 impl Measure {
+    /// Whether this is measured.
+    fn wants(&self, what: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| what.contains(only.as_str()))
+    }
+
     fn time(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }

@@ -33,7 +33,9 @@ pub(crate) struct Row {
 /// # Errors
 /// When the file cannot be written.
 pub(crate) fn finish(rows: &[Row], output: Option<&Path>) -> Result<()> {
-    println!("\n| what | in the file | callers | per second | p50 ms | p99 ms | against | ratio | processor µs | MiB |");
+    println!(
+        "\n| what | in the file | callers | per second | p50 ms | p99 ms | against | ratio | processor µs | MiB |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for row in rows {
         println!(

@@ -34,6 +34,11 @@ pub(crate) async fn measure(measure: &Measure) -> Result<()> {
     report::finish(&rows, measure.output.as_deref())
 }
 
+const RAW_TWO: &str = "raw, two commits";
+const RAW_ONE: &str = "raw, one commit";
+const EXTERNAL: &str = "library, external";
+const LOCAL: &str = "library, local";
+
 /// A series of measurements of one thing, one a round.
 struct Series {
     what: &'static str,
@@ -50,6 +55,7 @@ impl Series {
 }
 
 fn rows_of(series: Vec<Series>, filled: u64, callers: usize, rows: &mut Vec<Row>) {
+    let series: Vec<_> = series.into_iter().filter(|one| !one.rounds.is_empty()).collect();
     let medians: Vec<_> = series.iter().map(|one| (one.what, load::median(one.rounds.clone()))).collect();
     for one in series {
         let measured = load::median(one.rounds);
@@ -90,57 +96,34 @@ async fn in_process(measure: &Measure, folder: &Path, filled: u64, rows: &mut Ve
     let time = measure.time();
     for &callers in &measure.callers {
         let mut series = vec![
-            Series::new("raw, two commits", None),
-            Series::new("raw, one commit", None),
-            Series::new("library, external", Some("raw, two commits")),
-            Series::new("library, local", Some("raw, one commit")),
+            Series::new(RAW_TWO, None),
+            Series::new(RAW_ONE, None),
+            Series::new(EXTERNAL, Some(RAW_TWO)),
+            Series::new(LOCAL, Some(RAW_ONE)),
             Series::new("library, replay", None),
         ];
         for _ in 0..measure.rounds {
-            let writer = raw.clone();
-            series[0].rounds.push(
-                load::run(callers, time, move |_, _| {
-                    let writer = writer.clone();
+            for one in series.iter_mut().filter(|one| measure.wants(one.what)) {
+                let (raw, library) = (raw.clone(), library.clone());
+                let what = one.what;
+                let measured = load::run(callers, time, move |_, _| {
+                    let (raw, library) = (raw.clone(), library.clone());
                     async move {
-                        let id = fresh();
-                        writer.claim(id.clone(), ARGUMENTS.to_owned()).await?;
-                        writer.complete(id, RECEIPT.to_owned()).await
+                        match what {
+                            RAW_TWO => {
+                                let id = fresh();
+                                raw.claim(id.clone(), ARGUMENTS.to_owned()).await?;
+                                raw.complete(id, RECEIPT.to_owned()).await
+                            }
+                            RAW_ONE => raw.both(fresh(), ARGUMENTS.to_owned(), RECEIPT.to_owned()).await,
+                            EXTERNAL => library.call(&fresh(), Outcome::Executed).await,
+                            LOCAL => library.local(&fresh()).await,
+                            _ => library.call("replayed", Outcome::Replayed).await,
+                        }
                     }
-                })
-                .await?,
-            );
-            let writer = raw.clone();
-            series[1].rounds.push(
-                load::run(callers, time, move |_, _| {
-                    let writer = writer.clone();
-                    async move { writer.both(fresh(), ARGUMENTS.to_owned(), RECEIPT.to_owned()).await }
-                })
-                .await?,
-            );
-            let ours = library.clone();
-            series[2].rounds.push(
-                load::run(callers, time, move |_, _| {
-                    let ours = ours.clone();
-                    async move { ours.call(&fresh(), Outcome::Executed).await }
-                })
-                .await?,
-            );
-            let ours = library.clone();
-            series[3].rounds.push(
-                load::run(callers, time, move |_, _| {
-                    let ours = ours.clone();
-                    async move { ours.local(&fresh()).await }
-                })
-                .await?,
-            );
-            let ours = library.clone();
-            series[4].rounds.push(
-                load::run(callers, time, move |_, _| {
-                    let ours = ours.clone();
-                    async move { ours.call("replayed", Outcome::Replayed).await }
-                })
-                .await?,
-            );
+                });
+                one.rounds.push(measured.await?);
+            }
         }
         rows_of(series, filled, callers, rows);
     }
@@ -149,6 +132,9 @@ async fn in_process(measure: &Measure, folder: &Path, filled: u64, rows: &mut Ve
 
 /// The gateway against HTTP with group commit and no rules, and against HTTP alone. All servers in processes of their own.
 async fn through_http(measure: &Measure, folder: &Path, filled: u64, rows: &mut Vec<Row>) -> Result<()> {
+    if !["http", "gateway"].iter().any(|what| measure.wants(what)) {
+        return Ok(());
+    }
     let myself = std::env::current_exe()?;
     let echo = Server::start(&myself, &["echo"], "listening on")?;
     let raw = folder.join("bare.db");
@@ -235,7 +221,7 @@ async fn gateway(measure: &Measure, folder: &Path, echo: &str, filled: u64) -> R
         Library::open(&ledger).await?.fill(0, filled).await?;
     }
     let token = token(&program, &ledger)?;
-    let server = Server::start(&program, &["serve", "--config", path(&config)?], "listening on")?;
+    let server = Server::start(&program, &["serve", "--config", path(&config)?], "listens on")?;
     let mut client = Client::connect(&server.address).await?;
     let headers = format!("authorization: Bearer {token}\r\nidempotency-key: replayed\r\n");
     client.post(CALLS, &headers, &format!(r#"{{"arguments":{ARGUMENTS}}}"#)).await?;

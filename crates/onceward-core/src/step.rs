@@ -93,6 +93,8 @@ impl Operation {
 
     fn erase(&mut self, scope: PurgeScope, at: Timestamp) {
         self.binding.arguments = Kept::Erased { at };
+        // It quotes arguments.
+        self.terms.title = None;
         match (scope, &mut self.state) {
             (PurgeScope::Everything, State::Succeeded(success)) => success.answer = Kept::Erased { at },
             (PurgeScope::Everything, State::Rejected(refused)) => refused.answer = Kept::Erased { at },

@@ -8,9 +8,7 @@ use std::time::Duration;
 use onceward_core::canonical::Canonical;
 use onceward_core::classify::FunctionEnd;
 use onceward_core::decide::{Decision, Request, decide};
-use onceward_core::event::{
-    About, Basis, Cause, Claim, DispatchMark, Event, NotSent, Observation, Source, Verdict,
-};
+use onceward_core::event::{About, Basis, Cause, Claim, DispatchMark, Event, NotSent, Observation, Source, Verdict};
 use onceward_core::hex;
 use onceward_core::key::{AttemptNumber, OperationId, OperationKey, OutboundKey, OwnerId};
 use onceward_core::operation::{Dispatcher, Operation};
@@ -121,14 +119,8 @@ impl Ledger {
                 None => {
                     let probe = call.probe(allowed, &self.inner.secret);
                     let now = self.inner.clock.now();
-                    let operation = call.operation(
-                        allowed,
-                        &self.inner.keys,
-                        Dispatcher::Caller,
-                        probe.as_ref(),
-                        None,
-                        now,
-                    )?;
+                    let operation =
+                        call.operation(allowed, &self.inner.keys, Dispatcher::Caller, probe.as_ref(), None, now)?;
                     (operation, Some(probe))
                 }
             };
@@ -177,11 +169,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::ClaimLost`], or [`LedgerError::Illegal`] when it had been marked before or the time has passed:
     /// nothing may be run.
-    pub async fn begin_claim(
-        &self,
-        allowed: &Authorized<Execute>,
-        claim: &ClaimRef,
-    ) -> Result<Operation, LedgerError> {
+    pub async fn begin_claim(&self, allowed: &Authorized<Execute>, claim: &ClaimRef) -> Result<Operation, LedgerError> {
         let (key, owner) = self.inner.holder(allowed, claim).await?;
         let event = Event::Begin { attempt: claim.attempt, owner };
         self.inner.step_claim(&key, event, allowed).await
@@ -352,7 +340,6 @@ pub fn arguments(operation: &Operation) -> Option<&Canonical> {
 
 /// Every claim has an owner of its own, so that the end of a gateway says nothing about an application.
 fn claim_owner() -> OwnerId {
-    #[allow(clippy::disallowed_methods, reason = "an application's claim is named at random")]
     let id = format!("claim-{}", uuid::Uuid::new_v4());
     OwnerId::parse(&id).unwrap_or_else(|_| unreachable!("a UUID is a name"))
 }

@@ -136,9 +136,8 @@ impl Call {
         let Identity::Held { business_key, .. } = &self.identity else { return None };
         let tenant = allowed.tenant().as_str().as_bytes();
         let tool = allowed.tool().as_str().as_bytes();
-        let hash = |domain: &[u8], last: &[u8]| {
-            Fingerprint::from_bytes(secret.keyed_hash(domain, &[tenant, tool, last]))
-        };
+        let hash =
+            |domain: &[u8], last: &[u8]| Fingerprint::from_bytes(secret.keyed_hash(domain, &[tenant, tool, last]));
         let business = (!business_key.is_empty()).then(|| {
             let fields: Vec<_> = business_key.iter().map(|field| field.get(self.arguments.value())).collect();
             hash(b"onceward business key v1\0", serde_json::json!(fields).to_string().as_bytes())

@@ -150,11 +150,9 @@ impl Run {
                 Some(permit) => self.inner.next_redrive(operation, permit, window),
                 None => return Ok(None),
             },
-            State::Proposed(_)
-            | State::Pending(_)
-            | State::Succeeded(_)
-            | State::Rejected(_)
-            | State::Closed(_) => return Ok(None),
+            State::Proposed(_) | State::Pending(_) | State::Succeeded(_) | State::Rejected(_) | State::Closed(_) => {
+                return Ok(None);
+            }
         };
         let actor = format!("owner:{}", self.inner.owner);
         match self.inner.claim(operation, claim, actor).await {

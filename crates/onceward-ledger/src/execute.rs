@@ -52,7 +52,9 @@ impl Ledger {
                     }
                     Opened::Waiting(operation) => return Ok(told(&operation, Role::Repeater)),
                     Opened::Exists => continue,
-                    Opened::Suspected(earlier) => return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier))),
+                    Opened::Suspected(earlier) => {
+                        return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier)));
+                    }
                 }
             };
             let request = Request { tool: allowed.tool(), arguments: &call.arguments };
@@ -266,11 +268,7 @@ impl Inner {
 
     /// A claim whose commit is unknown is read back before anything else: if the row says that this process holds the
     /// attempt, the claim is durable; if not, nothing was claimed and nothing may be sent (R14).
-    async fn known(
-        &self,
-        key: &OperationKey,
-        applied: Result<Applied, StoreError>,
-    ) -> Result<Applied, LedgerError> {
+    async fn known(&self, key: &OperationKey, applied: Result<Applied, StoreError>) -> Result<Applied, LedgerError> {
         match applied {
             Ok(applied) => Ok(applied),
             Err(error @ StoreError::CommitUnknown(_)) => match self.store.get(key).await? {
@@ -342,11 +340,7 @@ impl Inner {
     }
 
     /// Waits until a seat of the running set is left, at most `until`.
-    async fn seat_left(
-        &self,
-        mut result: watch::Receiver<Option<Operation>>,
-        until: Duration,
-    ) -> Option<Operation> {
+    async fn seat_left(&self, mut result: watch::Receiver<Option<Operation>>, until: Duration) -> Option<Operation> {
         let left = until.saturating_sub(self.clock.uptime());
         let wait = Box::pin(result.wait_for(Option::is_some));
         match futures_util::future::select(wait, self.runtime.sleep(left)).await {

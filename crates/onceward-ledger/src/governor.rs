@@ -46,10 +46,7 @@ impl Governor {
 
     /// Notes what a dispatch came to. An answer is a sign of life, whatever it says.
     pub(crate) fn note(&self, tenant: &TenantId, scope: &str, seen: &Observed, verdict: &Verdict, now: Timestamp) {
-        let fault = matches!(
-            seen,
-            Observed::NotSent(NotSent::NoConnection) | Observed::NoAnswer(NoAnswer::TimedOut)
-        );
+        let fault = matches!(seen, Observed::NotSent(NotSent::NoConnection) | Observed::NoAnswer(NoAnswer::TimedOut));
         let held_back = matches!(seen, Observed::HeldBack | Observed::NotSent(_)) && !fault;
         self.with(tenant, scope, now, |_, breaker| {
             if fault {
@@ -86,9 +83,9 @@ impl Governor {
         if routes.len() >= GOVERNED_MAX && !routes.contains_key(&route) {
             return None;
         }
-        let (budget, breaker) = routes.entry(route).or_insert_with(|| {
-            (Budget::new(BudgetPolicy::default(), now), Breaker::new(BreakerPolicy::default()))
-        });
+        let (budget, breaker) = routes
+            .entry(route)
+            .or_insert_with(|| (Budget::new(BudgetPolicy::default(), now), Breaker::new(BreakerPolicy::default())));
         Some(act(budget, breaker))
     }
 }

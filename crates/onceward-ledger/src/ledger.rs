@@ -152,7 +152,6 @@ impl Inner {
 
 /// Random at every start: a restarted process never takes its own old claims for its own (R12).
 fn fresh_owner() -> OwnerId {
-    #[allow(clippy::disallowed_methods, reason = "the one place where an owner is named")]
     let id = uuid::Uuid::new_v4().to_string();
     OwnerId::parse(&id).unwrap_or_else(|_| unreachable!("a UUID is a name"))
 }

@@ -48,8 +48,7 @@ impl Ledger {
         }
         let probe = call.probe(allowed, &self.inner.secret);
         let now = self.inner.clock.now();
-        let operation =
-            call.operation(allowed, &self.inner.keys, Dispatcher::Caller, probe.as_ref(), None, now)?;
+        let operation = call.operation(allowed, &self.inner.keys, Dispatcher::Caller, probe.as_ref(), None, now)?;
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
         let events = match operation.state {
             State::Approved(_) => vec![self.inner.next_claim(&operation, Basis::NoEffectSoFar, window)],

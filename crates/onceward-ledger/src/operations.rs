@@ -2,9 +2,7 @@
 //! the permission it needs.
 
 use onceward_core::decide::standing;
-use onceward_core::event::{
-    About, CloseReason, Event, NoEffect, Observation, PurgeScope, Source, Verdict,
-};
+use onceward_core::event::{About, CloseReason, Event, NoEffect, Observation, PurgeScope, Source, Verdict};
 use onceward_core::journal::Entry;
 use onceward_core::key::{EffectId, OperationId, OperationKey};
 use onceward_core::limits::EVIDENCE_BYTES_MAX;
@@ -54,7 +52,9 @@ impl Choice {
             Self::ConfirmedDone { .. } => {
                 "The operation succeeds; every repetition gets the receipt given here, and nothing is sent again."
             }
-            Self::ConfirmedNotDone => "The operation is closed; every repetition is told so, and nothing is sent again.",
+            Self::ConfirmedNotDone => {
+                "The operation is closed; every repetition is told so, and nothing is sent again."
+            }
             Self::DispatchAgain => {
                 "The next call with this operation id is sent to the destination. If the earlier attempt had its effect after \
                  all, this makes a second one."
@@ -107,11 +107,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::NotFound`] also for one that it may not see.
-    pub async fn find(
-        &self,
-        grant: &Grant,
-        id: &OperationId,
-    ) -> Result<(Operation, Authorized<Read>), LedgerError> {
+    pub async fn find(&self, grant: &Grant, id: &OperationId) -> Result<(Operation, Authorized<Read>), LedgerError> {
         let operation = self.get(grant, id).await?;
         let allowed = grant.to_read(&operation).map_err(|_| LedgerError::NotFound)?;
         Ok((operation, allowed))

@@ -73,6 +73,13 @@ impl Ledger {
     }
 }
 
+/// What became of an attempt that was to be recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recovery {
+    Moved,
+    Stays,
+}
+
 /// Proof that this process holds the instance lock of the ledger. A store makes it.
 #[derive(Debug)]
 pub struct InstanceLocked(());
@@ -125,8 +132,7 @@ impl Inner {
             self.recover_attempt(proof, &operation, Cause::SettleOverdue).await?;
         }
         self.sweep_own(proof, unattended).await?;
-        let others: Vec<_> =
-            self.store.owners().await?.into_iter().filter(|row| row.owner != self.owner).collect();
+        let others: Vec<_> = self.store.owners().await?.into_iter().filter(|row| row.owner != self.owner).collect();
         for owner in watchlist.silent(&others, self.clock.uptime(), self.intervals.silence) {
             let recovered = self.recover_owner(proof, &owner).await?;
             tracing::warn!(%owner, recovered, "an owner is gone; its attempts are recovered");
@@ -165,9 +171,16 @@ impl Inner {
             if held.is_empty() {
                 break;
             }
+            let mut moved = 0;
             for operation in &held {
-                self.recover_attempt(proof, operation, Cause::OwnerLost).await?;
-                recovered += 1;
+                if self.recover_attempt(proof, operation, Cause::OwnerLost).await? == Recovery::Moved {
+                    moved += 1;
+                }
+            }
+            recovered += moved;
+            // Whatever refuses to be recovered is looked at again in the next sweep, and holds up nobody until then.
+            if moved == 0 {
+                return Ok(recovered);
             }
         }
         self.store.submit(Command::ForgetOwner(owner.clone()), Priority::Beat).await?;
@@ -180,8 +193,8 @@ impl Inner {
         _proof: &Background,
         operation: &Operation,
         cause: Cause,
-    ) -> Result<(), LedgerError> {
-        let State::Pending(pending) = &operation.state else { return Ok(()) };
+    ) -> Result<Recovery, LedgerError> {
+        let State::Pending(pending) = &operation.state else { return Ok(Recovery::Stays) };
         let attempt = &pending.attempt;
         let verdict = match attempt.begun_at {
             None => Verdict::NotSent(NotSent::NeverBegun),
@@ -196,8 +209,9 @@ impl Inner {
         };
         fail::fail_point!("recover::before");
         match self.record(&operation.key, &format!("recovery:{}", self.owner), seen).await? {
+            Recorded::Done(_) => Ok(Recovery::Moved),
             // Two recoverers saw the same: the second changes nothing and does nothing.
-            Recorded::Done(_) | Recorded::Refused(_, _) => Ok(()),
+            Recorded::Refused(_, _) => Ok(Recovery::Stays),
         }
     }
 }

@@ -29,6 +29,20 @@ pub struct Write {
     pub operation: Operation,
     /// Its new entries, in order.
     pub entries: Vec<Entry>,
+    /// Which earlier details go with an erasure.
+    pub details: Details,
+}
+
+/// What becomes of the details of earlier journal entries. Their commitments stay, so that the chain stays whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Details {
+    /// They stay.
+    Stay,
+    /// Those before this entry go, with their salts: they quote arguments and answers.
+    EraseBefore {
+        /// The first entry that keeps its detail.
+        seq: u32,
+    },
 }
 
 /// Whether a row is new.
@@ -94,7 +108,7 @@ pub fn open(found: Found, opening: Opening, at: Timestamp, salt: impl FnMut() ->
             entries.insert(0, opened);
             Transacted {
                 answer: Applied::Opened(operation.clone()),
-                write: Some(Write { row: Row::New, operation, entries }),
+                write: Some(Write { row: Row::New, operation, entries, details: Details::Stay }),
             }
         }
         Err(refusal) => unchanged(Applied::Refused { refusal, operation: before }),
@@ -123,15 +137,23 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
     match advance(before.clone(), &events, &actor, at, &mut salt) {
         Ok((operation, entries)) => Transacted {
             answer: Applied::Stepped(operation.clone()),
-            write: Some(Write { row: Row::Known, operation, entries }),
+            write: Some(Write { row: Row::Known, details: details(&before, &operation), operation, entries }),
         },
         Err(refusal) => unchanged(Applied::Refused { refusal, operation: before }),
     }
 }
 
+/// An erasure that was carried out takes the details with it: of arguments those that quote them, and of everything all.
+fn details(before: &Operation, after: &Operation) -> Details {
+    let erased = |operation: &Operation| (operation.binding.arguments.present().is_none(), operation.is_expired());
+    if erased(before) == erased(after) { Details::Stay } else { Details::EraseBefore { seq: after.journal.seq } }
+}
+
 fn effect_of_attempt(event: &Event) -> Option<onceward_core::key::AttemptNumber> {
     match event {
-        Event::Observe(Observation { verdict: Verdict::Effect(_), about: About::Attempt(attempt), .. }) => Some(*attempt),
+        Event::Observe(Observation { verdict: Verdict::Effect(_), about: About::Attempt(attempt), .. }) => {
+            Some(*attempt)
+        }
         Event::Observe(_)
         | Event::Approve { .. }
         | Event::Claim(_)

@@ -8,7 +8,7 @@ use onceward_core::operation::Operation;
 use onceward_core::time::Timestamp;
 use onceward_ledger::credential::Credential;
 use onceward_ledger::store::{Applied, Command, Found, Opening, Step};
-use onceward_ledger::transact::{self, Row, Transacted, Write};
+use onceward_ledger::transact::{self, Details, Row, Transacted, Write};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::chance::Salts;
@@ -188,7 +188,7 @@ fn write(
     body: Option<&[u8]>,
 ) -> Result<Option<Outcome>, Fault> {
     let Transacted { write, answer } = transacted;
-    let Some(Write { row, operation, entries }) = write else {
+    let Some(Write { row, operation, entries, details }) = write else {
         return Ok(Some(Outcome { answer, written: None }));
     };
     let number = match (row, known) {
@@ -201,6 +201,10 @@ fn write(
     };
     let Some(number) = number else { return Ok(None) };
     rows::append(connection, number, &entries)?;
+    match details {
+        Details::Stay => {}
+        Details::EraseBefore { seq } => rows::erase_details(connection, number, seq)?,
+    }
     Ok(Some(Outcome { answer, written: Some(Written { number, operation }) }))
 }
 

@@ -311,6 +311,17 @@ pub(crate) fn update(connection: &Connection, number: i64, before: Head, operati
     Ok(true)
 }
 
+/// Erases the details of the entries before `seq`, and their salts; what was committed to stays.
+pub(crate) fn erase_details(connection: &Connection, number: i64, seq: u32) -> Result<(), Fault> {
+    connection
+        .prepare_cached(
+            "UPDATE onceward_journal SET detail = NULL, salt = NULL \
+             WHERE operation = ?1 AND seq < ?2 AND detail IS NOT NULL",
+        )?
+        .execute(params![number, seq])?;
+    Ok(())
+}
+
 /// Appends entries to the journal of row `number`. One statement each: of several rows, SQLite would keep undo copies.
 pub(crate) fn append(connection: &Connection, number: i64, entries: &[Entry]) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(INSERT_ENTRY)?;

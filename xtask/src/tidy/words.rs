@@ -45,8 +45,11 @@ struct Allowed {
     reason: &'static str,
 }
 
-const ALLOWED: &[Allowed] =
-    &[Allowed { path: "docs/glossary.md", around: "", reason: "the page that says which words are not used" }];
+const ALLOWED: &[Allowed] = &[
+    Allowed { path: "docs/glossary.md", around: "", reason: "the page that says which words are not used" },
+    Allowed { path: "README.md", around: "never promised", reason: "it denies the promise" },
+    Allowed { path: "crates/onceward/src/lib.rs", around: "never", reason: "it denies the promise" },
+];
 
 /// How much text around a phrase counts as its sentence, in bytes to each side.
 const AROUND_BYTES: usize = 200;

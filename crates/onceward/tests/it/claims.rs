@@ -110,10 +110,7 @@ async fn only_the_secret_of_the_claim_settles_it() {
     let stolen = ClaimRef { secret: other.secret.clone(), ..mine.clone() };
     let guessed = ClaimRef { secret: ClaimSecret::from_text("claim-x.00".to_owned()), ..mine.clone() };
     for wrong in [stolen, guessed] {
-        assert_eq!(
-            ledger.settle_claim(&allowed(), &wrong, done("T-9")).await.unwrap_err(),
-            LedgerError::WrongSecret
-        );
+        assert_eq!(ledger.settle_claim(&allowed(), &wrong, done("T-9")).await.unwrap_err(), LedgerError::WrongSecret);
     }
     assert_eq!(until(&ledger, "mine", |_| true).await.state.name(), "pending");
     let missing = ClaimRef { id: id("nobody"), ..mine };

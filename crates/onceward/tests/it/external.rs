@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward::core::outcome::{Dispatched, NextAction, Outcome};
-use onceward::operations::{Choice, Evidence};
 use onceward::core::receipt::Answer;
+use onceward::operations::{Choice, Evidence};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -83,8 +83,7 @@ async fn other_arguments_under_one_key_are_a_conflict_in_every_state_and_change_
     };
     until(&ledger, "pending", |operation| operation.state.name() == "pending").await;
     for operation in ["unknown", "rejected", "pending"] {
-        let told =
-            ledger.execute(&allowed(), call(operation, "b"), helpdesk.clone(), Duration::ZERO).await.unwrap();
+        let told = ledger.execute(&allowed(), call(operation, "b"), helpdesk.clone(), Duration::ZERO).await.unwrap();
         assert_eq!(told.outcome, Outcome::Conflict, "{operation}");
         assert_eq!(told.differences.len(), 1, "{operation} names the field");
         assert!(told.answer.is_none());

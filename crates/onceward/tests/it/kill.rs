@@ -2,8 +2,8 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -153,8 +153,7 @@ async fn check(folder: &Path, place: &str, hit: u32) {
             let journal = ledger.store().journal(&found.key, 0, 1000).await.unwrap();
             onceward::core::journal::verify(&journal, found.journal).unwrap();
         }
-        let told =
-            ledger.execute(&allowed(), call(operation, "printer"), effects.clone(), PATIENCE).await.unwrap();
+        let told = ledger.execute(&allowed(), call(operation, "printer"), effects.clone(), PATIENCE).await.unwrap();
         match state {
             "unknown" => {
                 assert_eq!(told.outcome, Outcome::Unknown, "{name}");

@@ -8,5 +8,6 @@ mod hold;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local;
+mod purge;
 mod recovery;
 mod stage;

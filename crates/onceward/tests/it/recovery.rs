@@ -35,8 +35,7 @@ async fn late_answer_of_attempt_one(second_effect: &'static str) -> (onceward::c
     let stage = Stage::new();
     let stopped = stage.silent_ledger().await;
     let (first, second) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let script =
-        [Act::DoneWhenReleased("T-1", first.clone()), Act::DoneWhenReleased(second_effect, second.clone())];
+    let script = [Act::DoneWhenReleased("T-1", first.clone()), Act::DoneWhenReleased(second_effect, second.clone())];
     let helpdesk = Scripted::naming_effects(script);
     let caller = {
         let helpdesk = helpdesk.clone();
@@ -50,9 +49,11 @@ async fn late_answer_of_attempt_one(second_effect: &'static str) -> (onceward::c
         let (ledger, helpdesk) = (undertaker.clone(), helpdesk.clone());
         tokio::spawn(async move { ledger.execute(&allowed(), call("op-1", "printer"), helpdesk, PATIENCE).await })
     };
-    until(&undertaker, "op-1", |operation| {
-        matches!(&operation.state, State::Pending(pending) if pending.attempt.number.0 == 2)
-    })
+    until(
+        &undertaker,
+        "op-1",
+        |operation| matches!(&operation.state, State::Pending(pending) if pending.attempt.number.0 == 2),
+    )
     .await;
     first.notify_one();
     let settled = until(&undertaker, "op-1", |operation| operation.is_settled()).await;
@@ -63,7 +64,10 @@ async fn late_answer_of_attempt_one(second_effect: &'static str) -> (onceward::c
     let journal = undertaker.store().journal(&settled.key, 0, 100).await.unwrap();
     let answers = journal.iter().filter(|entry| entry.detail.as_ref().is_some_and(|text| text.contains("\"effect\"")));
     let answers = u32::try_from(answers.count()).unwrap();
-    (until(&undertaker, "op-1", |operation| operation.journal.seq == u32::try_from(journal.len()).unwrap()).await, answers)
+    (
+        until(&undertaker, "op-1", |operation| operation.journal.seq == u32::try_from(journal.len()).unwrap()).await,
+        answers,
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
