@@ -68,6 +68,8 @@ codes! {
     NotFound = "not_found", AfterCorrection;
     /// The move is not legal where the operation stands.
     IllegalMove = "illegal_move", AfterCorrection;
+    /// The operation was approved under another definition, contract or account; nothing was sent.
+    ApprovalVoid = "approval_void", AfterCorrection;
     /// The claim is no longer in these hands; a settlement was recorded as evidence, and nothing may be run.
     ClaimLost = "claim_lost", SameIdentityOnly;
     /// Too many calls at once; nothing was sent.

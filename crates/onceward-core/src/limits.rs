@@ -13,6 +13,10 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// broken, and the set of uncertain attempts, which must never be cut, is bounded by it.
 pub const ATTEMPTS_MAX: u32 = 64;
 
+/// Disproved attempts that are remembered one by one. Those that left are at most [`ATTEMPTS_MAX`]; the rest is room for the
+/// latest that never did.
+pub const DISPROVED_MAX: usize = 2 * ATTEMPTS_MAX as usize;
+
 /// The longest text of evidence, reason or cause that a person gives, in bytes. A file is named by its hash instead.
 pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 

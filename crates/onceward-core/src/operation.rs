@@ -9,8 +9,9 @@ use crate::event::{OtherEffect, PurgeScope};
 use crate::fingerprint::{Comparison, Fingerprint, FingerprintKeyId};
 use crate::journal::Head;
 use crate::key::{Generation, Lane, OperationId, OperationKey, Principal, ToolName, ToolVersion};
+use crate::limits::DISPROVED_MAX;
 use crate::receipt::Kept;
-use crate::state::{Disproved, Proposal, State};
+use crate::state::{Disproved, Finding, Proposal, State};
 use crate::suspicion::Suspicion;
 use crate::time::Timestamp;
 
@@ -103,6 +104,13 @@ pub struct History {
     pub generation: Generation,
     /// Attempts that are proved to have had no effect, in the order they were made.
     pub disproved: Vec<Disproved>,
+    /// How many of them never left this machine: they are not counted against the most that an operation may have, or an
+    /// outage would use them up.
+    #[serde(default)]
+    pub never_left: u32,
+    /// Who allowed it, where a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<Principal>,
     /// Evidence that contradicts what stands; somebody must look.
     pub disagreement: Option<Disagreement>,
     /// An erasure that waits until it is settled (R24).
@@ -119,6 +127,8 @@ impl Default for History {
             attempts: 0,
             generation: Generation(1),
             disproved: Vec::new(),
+            never_left: 0,
+            approved_by: None,
             disagreement: None,
             erasure: None,
             unapproved: None,
@@ -195,6 +205,20 @@ impl History {
             disagreement.acknowledged_at = Some(at);
         }
         open
+    }
+
+    /// Remembers an attempt as disproved. Of those that never left only the latest are kept: nobody has anything to say about
+    /// the others, and their number is not bounded.
+    pub(crate) fn remember(&mut self, one: Disproved) {
+        if let Finding::NotSent(_) = one.finding {
+            self.never_left = self.never_left.saturating_add(1);
+        }
+        self.disproved.push(one);
+        if self.disproved.len() > DISPROVED_MAX
+            && let Some(oldest) = self.disproved.iter().position(|one| matches!(one.finding, Finding::NotSent(_)))
+        {
+            self.disproved.remove(oldest);
+        }
     }
 
     /// Whether a contradiction is open that no person has decided on.

@@ -122,7 +122,10 @@ fn place(
 ) -> Result<State, Refusal> {
     use State as S;
     match (state, event) {
-        (S::Proposed(_), Event::Approve { .. }) => Ok(S::Approved(Ready::default())),
+        (S::Proposed(_), Event::Approve { by }) => {
+            history.approved_by = Some(by.clone());
+            Ok(S::Approved(Ready::default()))
+        }
         (
             S::Approved(_) | S::Pending(_) | S::Unknown(_) | S::Succeeded(_) | S::Rejected(_) | S::Closed(_),
             Event::Approve { .. },
@@ -199,7 +202,7 @@ fn place(
 
 /// What every claim must meet, wherever it starts from.
 fn admit(claim: &Claim, history: &History, deadline: Option<Timestamp>, at: Timestamp) -> Result<(), Refusal> {
-    if history.attempts >= ATTEMPTS_MAX {
+    if history.attempts.saturating_sub(history.never_left) >= ATTEMPTS_MAX {
         return Err(Refusal::TooManyAttempts);
     }
     if claim.attempt.0 != history.attempts + 1 {

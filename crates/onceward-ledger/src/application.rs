@@ -14,7 +14,7 @@ use onceward_core::key::{AttemptNumber, OperationId, OperationKey, OutboundKey, 
 use onceward_core::operation::{Dispatcher, Operation};
 use onceward_core::outcome::{Envelope, Role, possible_duplicate, report};
 use onceward_core::receipt::{Receipt, Rejection};
-use onceward_core::state::State;
+use onceward_core::state::{Finding, State};
 use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
 use subtle::ConstantTimeEq;
@@ -232,6 +232,8 @@ fn verdict(end: FunctionEnd, operation: &Operation, attempt: AttemptNumber, now:
         FunctionEnd::Done { effect_id, answer } => Verdict::Effect(Receipt { effect_id, answer, received_at: now }),
         FunctionEnd::Refused(answer) => Verdict::Refusal(Rejection { answer, received_at: now }),
         FunctionEnd::NothingSent => Verdict::NotSent(NotSent::NeverBegun),
+        // Recovery has read it as never begun, and nobody may run before the mark was answered: it says the same.
+        FunctionEnd::Failed if never_begun(operation, attempt) => Verdict::NotSent(NotSent::NeverBegun),
         FunctionEnd::Failed => match &operation.state {
             State::Pending(pending) if pending.attempt.number == attempt && pending.attempt.begun_at.is_none() => {
                 Verdict::NotSent(NotSent::NeverBegun)
@@ -245,6 +247,10 @@ fn verdict(end: FunctionEnd, operation: &Operation, attempt: AttemptNumber, now:
             | State::Closed(_) => Verdict::Lost(Cause::FunctionFailed),
         },
     }
+}
+
+fn never_begun(operation: &Operation, attempt: AttemptNumber) -> bool {
+    operation.history.disproved(attempt).is_some_and(|one| one.finding == Finding::NotSent(NotSent::NeverBegun))
 }
 
 impl Inner {

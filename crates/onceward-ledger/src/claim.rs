@@ -52,6 +52,12 @@ impl SendWindow {
     pub(crate) fn open(clock: &dyn Clock, within: Duration) -> Self {
         Self { until: clock.uptime() + within, send_before: clock.now().plus(within) }
     }
+
+    /// The same window, over at `end` at the latest, on both clocks: the sender looks at the one that runs through suspend.
+    fn over_at(self, end: Timestamp) -> Self {
+        let cut = self.send_before.since(end);
+        Self { until: self.until.saturating_sub(cut), send_before: self.send_before.min(end) }
+    }
 }
 
 impl Inner {
@@ -70,10 +76,16 @@ impl Inner {
         })
     }
 
-    /// The event that repeats the key of the uncertain attempts, as the permit allows; sending ends with the permit.
-    pub(crate) fn next_redrive(&self, operation: &Operation, permit: RedrivePermit, window: SendWindow) -> Event {
-        let send_before = window.send_before.min(permit.valid_until());
-        self.next_claim(operation, Basis::Redrive(permit), SendWindow { send_before, ..window })
+    /// The event that repeats the key of the uncertain attempts, as the permit allows, and until when it may be sent:
+    /// sending ends with the permit.
+    pub(crate) fn next_redrive(
+        &self,
+        operation: &Operation,
+        permit: RedrivePermit,
+        window: SendWindow,
+    ) -> (Event, SendWindow) {
+        let window = window.over_at(permit.valid_until());
+        (self.next_claim(operation, Basis::Redrive(permit), window), window)
     }
 }
 
@@ -142,5 +154,21 @@ impl Held {
             answer_within,
             clock,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_that_ends_sooner_shortens_the_window_on_the_clock_that_the_sender_looks_at() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let window = SendWindow { until: Duration::from_secs(110), send_before: at(1_010) };
+        let cut = window.over_at(at(1_003));
+        assert_eq!((cut.until, cut.send_before), (Duration::from_secs(103), at(1_003)));
+        let whole = window.over_at(Timestamp::from_micros(i64::MAX));
+        assert_eq!((whole.until, whole.send_before), (window.until, window.send_before));
+        assert_eq!(window.over_at(at(0)).until, Duration::ZERO);
     }
 }

@@ -74,9 +74,6 @@ impl Run {
             Arc::clone(&self.inner.clock),
         );
         let (tenant, scope) = (&operation.key.tenant, self.destination.scope());
-        if self.inner.governor.ask(tenant, scope, self.inner.clock.now()) == Go::HeldBack {
-            return classify(self.destination.contract(), &facts, &Observed::HeldBack);
-        }
         fail::fail_point!("drive::before_send");
         // A destination keeps its own time; this bound is for one that does not, and reads as a lost reply.
         let bound = limits::SEND_WITHIN + self.answer_within + Duration::from_secs(5);
@@ -143,9 +140,14 @@ impl Run {
             return Ok(None);
         }
         self.inner.runtime.sleep(at.since(now)).await;
+        if self.inner.governor.ask(&operation.key.tenant, self.destination.scope(), self.inner.clock.now())
+            == Go::HeldBack
+        {
+            return Ok(None);
+        }
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
-        let claim = match &operation.state {
-            State::Approved(_) => self.inner.next_claim(operation, Basis::NoEffectSoFar, window),
+        let (claim, window) = match &operation.state {
+            State::Approved(_) => (self.inner.next_claim(operation, Basis::NoEffectSoFar, window), window),
             State::Unknown(_) => match self.inner.redrive_permit(operation, &self.destination).await? {
                 Some(permit) => self.inner.next_redrive(operation, permit, window),
                 None => return Ok(None),

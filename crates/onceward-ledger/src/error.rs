@@ -31,6 +31,12 @@ pub enum LedgerError {
     /// A settlement came with a secret that is not the claim's.
     #[error("the settlement secret is not the one of this claim; nothing changed")]
     WrongSecret,
+    /// The operation was approved under another definition of its tool, another contract or another account.
+    #[error(
+        "the operation was approved under another definition of its tool, another contract or another account; nothing was \
+         sent: withdraw it, and ask for approval of a new operation"
+    )]
+    ApprovalVoid,
     /// Too much is under way.
     #[error("{what}: at most {most}; nothing was sent, the same call may be made again")]
     Overloaded {
@@ -65,6 +71,7 @@ impl LedgerError {
             Self::NotFound => Code::NotFound,
             Self::Denied | Self::WrongSecret => Code::Denied,
             Self::Illegal(_) => Code::IllegalMove,
+            Self::ApprovalVoid => Code::ApprovalVoid,
             Self::ClaimLost => Code::ClaimLost,
             Self::Overloaded { .. } | Self::Contended => Code::Overloaded,
             Self::ShuttingDown => Code::ShuttingDown,

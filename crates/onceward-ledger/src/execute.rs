@@ -11,7 +11,7 @@ use onceward_core::operation::{Dispatcher, Operation, Pin};
 use onceward_core::outcome::{Envelope, Role, Visibility, possible_duplicate, report};
 use onceward_core::state::State;
 use onceward_core::step::Refusal;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
@@ -19,6 +19,7 @@ use crate::claim::{Held, SendWindow};
 use crate::destination::Destination;
 use crate::drive::Run;
 use crate::error::LedgerError;
+use crate::governor::Go;
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::running::{Entered, Seat};
@@ -40,11 +41,12 @@ impl Ledger {
         destination: Arc<dyn Destination>,
         wait: Duration,
     ) -> Result<Envelope, LedgerError> {
-        let key = call.key(allowed);
+        let mut key = call.key(allowed);
         let until = self.inner.clock.uptime() + wait;
+        let call = Arc::new(call);
         for _ in 0..limits::RACES_MAX {
             let Some(operation) = self.inner.look(&key).await? else {
-                match self.inner.open(allowed, &call, &destination).await? {
+                match self.inner.opened(allowed, &call, &destination).await? {
                     Opened::Running(result) => return self.inner.outcome(&key, result, until).await,
                     Opened::Joined(result) => {
                         self.inner.seat_left(result, until).await;
@@ -52,6 +54,10 @@ impl Ledger {
                     }
                     Opened::Waiting(operation) => return Ok(told(&operation, Role::Repeater)),
                     Opened::Exists => continue,
+                    Opened::Suspected(earlier) if self.inner.picks_up(allowed, &call, &earlier)? => {
+                        key = earlier.key;
+                        continue;
+                    }
                     Opened::Suspected(earlier) => {
                         return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier)));
                     }
@@ -62,9 +68,15 @@ impl Ledger {
             match decision {
                 Decision::InProgress => return self.inner.join(operation, until).await,
                 Decision::Ready | Decision::Unknown => {
-                    match self.inner.resume(&operation, &decision, &call, &destination).await? {
+                    match self.inner.resumed(&operation, &decision, &call, &destination).await? {
                         Resumed::Running(result) => return self.inner.outcome(&key, result, until).await,
-                        Resumed::Joined(result) => drop(self.inner.seat_left(result, until).await),
+                        Resumed::Joined(result) => {
+                            let left = self.inner.seat_left(result, until).await;
+                            // Whoever sits there pauses between two attempts, for longer than this call waits.
+                            if left.is_none() && self.inner.clock.uptime() >= until {
+                                return Ok(told(&operation, Role::Repeater));
+                            }
+                        }
                         Resumed::Moved => {}
                         Resumed::Stays(operation) => return Ok(told(&operation, Role::Repeater)),
                     }
@@ -127,6 +139,53 @@ pub(crate) enum Claimed {
 }
 
 impl Inner {
+    /// Whether a held call is its host's only way to go on with the operation that it looks like: one of the same principal,
+    /// with the same arguments, that was approved or could not be sent, and of which surely nothing has happened. A host
+    /// without identity cannot name it; sending it is what both calls want, and makes one effect.
+    fn picks_up(&self, allowed: &Authorized<Execute>, call: &Call, earlier: &Operation) -> Result<bool, LedgerError> {
+        let request = Request { tool: allowed.tool(), arguments: &call.arguments };
+        Ok(earlier.key.tenant == *allowed.tenant()
+            && earlier.terms.principal == *allowed.principal()
+            && decide(earlier, request, &self.keys)? == Decision::Ready)
+    }
+
+    /// [`Self::open`] in a task of its own: between a durable claim and its run there is no place for a caller to hang up.
+    async fn opened(
+        self: &Arc<Self>,
+        allowed: &Authorized<Execute>,
+        call: &Arc<Call>,
+        destination: &Arc<dyn Destination>,
+    ) -> Result<Opened, LedgerError> {
+        let (inner, allowed) = (Arc::clone(self), allowed.clone());
+        let (call, destination) = (Arc::clone(call), Arc::clone(destination));
+        self.detached(async move { inner.open(&allowed, &call, &destination).await }).await
+    }
+
+    /// [`Self::resume`] in a task of its own.
+    async fn resumed(
+        self: &Arc<Self>,
+        operation: &Operation,
+        decision: &Decision,
+        call: &Arc<Call>,
+        destination: &Arc<dyn Destination>,
+    ) -> Result<Resumed, LedgerError> {
+        let (inner, operation, decision) = (Arc::clone(self), operation.clone(), decision.clone());
+        let (call, destination) = (Arc::clone(call), Arc::clone(destination));
+        self.detached(async move { inner.resume(&operation, &decision, &call, &destination).await }).await
+    }
+
+    async fn detached<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, LedgerError>> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let (done, result) = oneshot::channel();
+        self.runtime.spawn(Box::pin(async move {
+            // A caller that hung up no longer wants to know; what was claimed runs all the same.
+            let _ = done.send(work.await);
+        }));
+        result.await.unwrap_or(Err(LedgerError::Contended))
+    }
+
     async fn open(
         self: &Arc<Self>,
         allowed: &Authorized<Execute>,
@@ -144,8 +203,11 @@ impl Inner {
         let probe = call.probe(allowed, &self.secret);
         let operation =
             call.operation(allowed, &self.keys, Dispatcher::Caller, probe.as_ref(), Some(pin), self.clock.now())?;
+        // Held back before it is claimed, so that an outage takes no attempt of anybody's.
+        let go = self.governor.ask(allowed.tenant(), destination.scope(), self.clock.now());
         let events = match operation.state {
-            State::Approved(_) => vec![self.next_claim(&operation, Basis::NoEffectSoFar, window)],
+            State::Approved(_) if go == Go::Ahead => vec![self.next_claim(&operation, Basis::NoEffectSoFar, window)],
+            State::Approved(_) => Vec::new(),
             State::Proposed(_)
             | State::Pending(_)
             | State::Unknown(_)
@@ -185,8 +247,11 @@ impl Inner {
             Entered::Joined(result) => return Ok(Resumed::Joined(result)),
         };
         let window = SendWindow::open(&*self.clock, limits::SEND_WITHIN);
-        let claim = match decision {
-            Decision::Ready => self.next_claim(operation, Basis::NoEffectSoFar, window),
+        let (claim, window) = match decision {
+            Decision::Ready => {
+                self.is_as_approved(operation, call, destination)?;
+                (self.next_claim(operation, Basis::NoEffectSoFar, window), window)
+            }
             _ => match self.redrive_permit(operation, destination).await? {
                 Some(redrive) if operation.history.attempts < call.retry.attempts_max => {
                     self.next_redrive(operation, redrive, window)
@@ -194,6 +259,10 @@ impl Inner {
                 Some(_) | None => return Ok(Resumed::Stays(operation.clone())),
             },
         };
+        // Held back before it is claimed, so that an outage takes no attempt of anybody's.
+        if self.governor.ask(&operation.key.tenant, destination.scope(), self.clock.now()) == Go::HeldBack {
+            return Ok(Resumed::Stays(operation.clone()));
+        }
         let permit = self.admit_dispatch()?;
         match self.claim(operation, claim, format!("owner:{}", self.owner)).await? {
             Claimed::Held(held, operation) => {
@@ -202,6 +271,22 @@ impl Inner {
             Claimed::Moved => Ok(Resumed::Moved),
             Claimed::Stays(operation) => Ok(Resumed::Stays(*operation)),
         }
+    }
+
+    /// An approval is for exactly what was approved: the same definition of the tool, the same contract, the same account (R18).
+    fn is_as_approved(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        destination: &Arc<dyn Destination>,
+    ) -> Result<(), LedgerError> {
+        let Some(pin) = operation.history.approved_by.as_ref().and(operation.terms.pin.as_ref()) else {
+            return Ok(());
+        };
+        let same = operation.binding.tool_version == call.tool_version
+            && pin.scope == destination.scope()
+            && pin.contract == onceward_core::hex::encode(&destination.contract().content_hash());
+        if same { Ok(()) } else { Err(LedgerError::ApprovalVoid) }
     }
 
     /// Submits a claim for this process.

@@ -9,6 +9,7 @@ use onceward_core::limits::EVIDENCE_BYTES_MAX;
 use onceward_core::operation::Operation;
 use onceward_core::outcome::{Envelope, Role, report};
 use onceward_core::receipt::{Answer, Receipt};
+use onceward_core::step::Refusal;
 
 use crate::authorize::{Approve, Authorized, Decide, Execute, Grant, Purge, Read};
 use crate::error::LedgerError;
@@ -56,8 +57,9 @@ impl Choice {
                 "The operation is closed; every repetition is told so, and nothing is sent again."
             }
             Self::DispatchAgain => {
-                "The next call with this operation id is sent to the destination. If the earlier attempt had its effect after \
-                 all, this makes a second one."
+                "The next call with this operation id is sent to the destination, under the same outbound key. If the earlier \
+                 attempt had its effect after all, this may make a second one; if the destination stored an error under the key, \
+                 it answers the same error, and a new operation is the way."
             }
             Self::SupersededBy(_) => {
                 "The operation is closed and names its replacement; whether it was done is not established, and nothing is sent \
@@ -231,6 +233,7 @@ impl Ledger {
             Choice::ConfirmedNotDone => {
                 vec![observed(Verdict::NoEffect(NoEffect::Decided)), Event::Close(CloseReason::ConfirmedNotDone)]
             }
+            Choice::SupersededBy(by) if by == *id => return Err(LedgerError::Illegal(Refusal::CannotClose)),
             Choice::SupersededBy(by) => vec![Event::Supersede { by, note: note.clone() }],
         };
         self.move_by::<Decide>(&allowed, &operation, events).await

@@ -53,8 +53,10 @@ impl Running {
 impl Seat {
     /// Leaves the set with what became of the operation.
     pub(crate) fn leave(self, operation: Operation) {
-        // Those who wait see the value before the seat is empty, so that nobody finds neither.
+        // One step: whoever is woken by the value finds the seat empty, and whoever finds it empty finds the row settled.
+        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
         self.result.send_replace(Some(operation));
+        by_key.remove(&self.key);
     }
 
     /// Waits for what this seat's run comes to.
@@ -65,6 +67,10 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        // After `leave` the place may be another's already.
+        if by_key.get(&self.key).is_some_and(|seated| seated.same_channel(&self.result.subscribe())) {
+            by_key.remove(&self.key);
+        }
     }
 }

@@ -248,7 +248,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn due(&self, now: Timestamp, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
 
-    /// Every owner that beats or has beaten and is not forgotten.
+    /// Every owner that beats or has beaten and is not forgotten; and, as a library with the beat 0, every other one that holds
+    /// an attempt which has no time to be settled by, since nothing else would ever find that attempt.
     ///
     /// # Errors
     /// [`StoreError`].

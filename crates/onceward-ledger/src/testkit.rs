@@ -38,6 +38,7 @@ where
     lists::sweeps_find_what_is_theirs(make().await).await;
     lists::lists_are_by_tenant_newest_first_and_paged(make().await).await;
     lists::owners_beat_and_are_forgotten_only_without_attempts(make().await).await;
+    lists::an_owner_without_a_sign_of_life_is_found_by_what_it_holds(make().await).await;
     lists::credentials_are_found_by_hash_and_stay_when_revoked(make().await).await;
     lists::pins_are_stored_once(make().await).await;
 }

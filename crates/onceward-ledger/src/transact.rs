@@ -123,11 +123,11 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
     };
     let Step { mut events, actor, .. } = step;
     if found.same_effect.is_some()
-        && let Some(attempt) = events.iter().find_map(effect_of_attempt)
+        && let Some(about) = events.iter().find_map(effect_about)
     {
-        // The receipt is stored all the same; two operations with one effect are for a person to look at (R2).
+        // The receipt is stored all the same, also a person's; two operations with one effect are to be looked at (R2).
         events.push(Event::Observe(Observation {
-            about: About::Attempt(attempt),
+            about,
             verdict: Verdict::OtherEffect(OtherEffect::SharedEffectId),
             source: Source::LateAnswer,
             next_check: None,
@@ -149,11 +149,9 @@ fn details(before: &Operation, after: &Operation) -> Details {
     if erased(before) == erased(after) { Details::Stay } else { Details::EraseBefore { seq: after.journal.seq } }
 }
 
-fn effect_of_attempt(event: &Event) -> Option<onceward_core::key::AttemptNumber> {
+fn effect_about(event: &Event) -> Option<About> {
     match event {
-        Event::Observe(Observation { verdict: Verdict::Effect(_), about: About::Attempt(attempt), .. }) => {
-            Some(*attempt)
-        }
+        Event::Observe(Observation { verdict: Verdict::Effect(_), about, .. }) => Some(*about),
         Event::Observe(_)
         | Event::Approve { .. }
         | Event::Claim(_)

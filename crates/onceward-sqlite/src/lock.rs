@@ -48,7 +48,9 @@ impl InstanceLock {
     /// # Errors
     /// [`Locked`] says who has it.
     pub fn acquire(database: &Path) -> Result<Self, Locked> {
-        let path = beside(database, ".lock");
+        // The file itself, by whatever name it is reached: a link must not lead to a second lock.
+        let real = std::fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
+        let path = beside(&real, ".lock");
         let failed = |source: io::Error| Locked::File { path: path.clone(), source };
         let mut file = OpenOptions::new()
             .read(true)

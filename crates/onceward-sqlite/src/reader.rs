@@ -21,6 +21,9 @@ const HELD: &str = select!("WHERE owner = ?1 ORDER BY number LIMIT ?2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= ?1 ORDER BY settle_by_at LIMIT ?2");
 const DUE: &str = select!("WHERE next_check_at <= ?1 ORDER BY next_check_at LIMIT ?2");
 const LIST: &str = select!("");
+const OWNERS: &str = "SELECT owner, kind, beat FROM onceward_owner UNION ALL \
+     SELECT DISTINCT owner, 'library', 0 FROM onceward_operation WHERE owner IS NOT NULL AND settle_by_at IS NULL \
+     AND owner NOT IN (SELECT owner FROM onceward_owner) ORDER BY owner";
 
 /// A few connections, opened as they are needed.
 #[derive(Debug)]
@@ -136,8 +139,7 @@ impl Readers {
 
     pub(crate) fn owners(&self) -> Result<Vec<OwnerRow>, StoreError> {
         self.with(|connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT owner, kind, beat FROM onceward_owner ORDER BY owner")?;
+            let mut statement = connection.prepare_cached(OWNERS)?;
             let mut rows = statement.query([])?;
             let mut owners = Vec::new();
             while let Some(row) = rows.next()? {

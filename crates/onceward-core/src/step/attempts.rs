@@ -67,14 +67,16 @@ pub(super) fn disprove(
     let (gone, left): (Vec<_>, Vec<_>) =
         set.drain(..).partition(|one| about.is_none_or(|attempt| one.attempt == attempt));
     *set = left;
-    history.disproved.extend(gone.into_iter().map(|one| Disproved {
-        attempt: one.attempt,
-        generation: one.generation,
-        outbound_key: one.outbound_key,
-        claimed_at: one.claimed_at,
-        send_before: one.send_before,
-        finding,
-    }));
+    for one in gone {
+        history.remember(Disproved {
+            attempt: one.attempt,
+            generation: one.generation,
+            outbound_key: one.outbound_key,
+            claimed_at: one.claimed_at,
+            send_before: one.send_before,
+            finding,
+        });
+    }
 }
 
 /// Records anew that attempts may have had their effect: one, or all. One that had been read as never sent was sent after
@@ -145,6 +147,9 @@ pub(super) fn sent_after_all(
 pub(super) fn reopen(attempt: AttemptNumber, history: &mut History) -> Option<Uncertain> {
     let at = history.disproved.iter().position(|one| one.attempt == attempt)?;
     let one = history.disproved.remove(at);
+    if let Finding::NotSent(_) = one.finding {
+        history.never_left = history.never_left.saturating_sub(1);
+    }
     Some(Uncertain {
         attempt: one.attempt,
         generation: one.generation,

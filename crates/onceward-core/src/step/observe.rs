@@ -145,7 +145,7 @@ fn current(pending: Pending, seen: &Observation, history: &mut History, at: Time
     match &seen.verdict {
         Verdict::Effect(receipt) => Ok(succeed(number, receipt, !uncertain.is_empty())),
         Verdict::Refusal(rejection) => {
-            history.disproved.push(attempts::disproved(&attempt, Finding::Refused));
+            history.remember(attempts::disproved(&attempt, Finding::Refused));
             Ok(match Unknown::new(uncertain, seen.next_check) {
                 Some(unknown) => State::Unknown(unknown),
                 None => reject(number, rejection),
@@ -153,7 +153,7 @@ fn current(pending: Pending, seen: &Observation, history: &mut History, at: Time
         }
         Verdict::NotSent(_) | Verdict::NoEffect(_) => {
             let finding = finding_of(&seen.verdict);
-            history.disproved.push(attempts::disproved(&attempt, finding));
+            history.remember(attempts::disproved(&attempt, finding));
             Ok(match Unknown::new(uncertain, seen.next_check) {
                 Some(unknown) => State::Unknown(unknown),
                 None => free(history, hold_of(finding)),

@@ -56,6 +56,13 @@ pub(super) async fn create(
         let problem = format!("the scope {} is none of this role; make another credential for it", foreign.name());
         return Err(Problem::invalid_request(problem));
     }
+    // Whoever administers a part of the tools must not make a credential for the others.
+    if !maker.tools().iter().any(|pattern| pattern.as_str() == "*")
+        && body.tools.iter().any(|wanted| !maker.tools().contains(wanted))
+    {
+        let problem = "a credential reaches no tools that its maker's does not; name some of your own patterns";
+        return Err(Problem::new(onceward_core::code::Code::Denied, problem));
+    }
     let grant = Grant::new(maker.tenant().clone(), body.principal, body.tools, scopes)
         .map_err(|error| Problem::invalid_request(error.to_string()))?;
     let ledger = app.ledger().clone();

@@ -67,7 +67,12 @@ pub(crate) async fn handle(State(gate): State<Gate>, request: Request) -> Respon
 }
 
 async fn let_in(app: &App, parts: &Parts) -> Result<LetIn, Problem> {
-    let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+    let authorization = match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        // Two credentials are none: nobody guesses which one was meant.
+        (None | Some(_), _) => None,
+    };
     Ok(LetIn(Arc::new(app.authenticate(authorization).await?)))
 }
 

@@ -102,6 +102,19 @@ pub(super) async fn owners_beat_and_are_forgotten_only_without_attempts(store: A
     assert!(store.owners().await.expect("readable").is_empty());
 }
 
+/// It may have been forgotten while it was stopped, have claimed when it went on, and have ended before its next beat.
+pub(super) async fn an_owner_without_a_sign_of_life_is_found_by_what_it_holds(store: Arc<dyn Store>) {
+    for id in ["one", "two"] {
+        opened(&store, Sample::new("acme", id).claimed("owner-1")).await;
+    }
+    let row = OwnerRow { owner: OwnerId::parse("owner-1").expect("a name"), kind: OwnerKind::Library, beat: 0 };
+    assert_eq!(store.owners().await.expect("readable"), [row]);
+    for id in ["one", "two"] {
+        stepped(&store, step(&key("acme", id), vec![effect(1, "owner-1", id)])).await;
+    }
+    assert!(store.owners().await.expect("readable").is_empty());
+}
+
 pub(super) async fn credentials_are_found_by_hash_and_stay_when_revoked(store: Arc<dyn Store>) {
     let grant = Grant::new(
         TenantId::parse("acme").expect("a name"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onceward_core::event::{CloseReason, Event, NotSent, PurgeScope, Source, Verdict};
+use onceward_core::event::{About, CloseReason, Event, NotSent, Observation, PurgeScope, Source, Verdict};
 use onceward_core::key::{OwnerId, Principal};
 use onceward_core::operation::DisagreementKind;
 use onceward_core::receipt::{Answer, Rejection};
@@ -117,6 +117,21 @@ pub(super) async fn two_operations_with_one_effect_are_a_disagreement(store: Arc
         assert!(matches!(settled.state, State::Succeeded(_)), "the receipt is stored all the same");
         assert_eq!(settled.history.in_disagreement(), expected, "{tenant}/{id}");
     }
+
+    // A person who takes somebody else's effect for this one's is told, too.
+    let sample = Sample::new("acme", "four");
+    opened(&store, sample.claimed("owner-1")).await;
+    stepped(&store, step(&sample.key, vec![lost(1, "owner-1", None)])).await;
+    let decided = Event::Observe(Observation {
+        about: About::EveryUncertain,
+        verdict: Verdict::Effect(receipt("T-1")),
+        source: Source::Operator { by: Principal::parse("ann").expect("a name") },
+        next_check: None,
+        note: None,
+    });
+    let settled = stepped(&store, step(&sample.key, vec![decided])).await;
+    assert!(matches!(settled.state, State::Succeeded(_)), "the decision stands");
+    assert_eq!(settled.history.disagreement.map(|open| open.kind.name()), Some("shared_effect_id"));
 }
 
 pub(super) async fn an_erased_operation_keeps_its_identity(store: Arc<dyn Store>) {

@@ -226,3 +226,58 @@ async fn past_its_deadline_nothing_is_sent_any_more() {
     assert_eq!(told.outcome, Outcome::Closed);
     assert_eq!((told.dispatched, helpdesk.requests()), (Dispatched::No, 0));
 }
+
+/// Whoever was just answered calls again before the seat of its attempt is empty: it is told how the operation stands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_call_right_after_an_answer_is_told_where_the_operation_stands() {
+    let stage = Stage::new();
+    let ledger = stage.ledger().await;
+    for round in 0..100 {
+        let helpdesk = Scripted::new("none", [Act::DoneReplyLost]);
+        let operation = format!("op-{round}");
+        for _ in 0..3 {
+            let told = ledger.execute(&allowed(), call(&operation, "printer"), helpdesk.clone(), PATIENCE).await;
+            assert_eq!(told.unwrap().outcome, Outcome::Unknown, "{operation}");
+        }
+        assert_eq!(helpdesk.requests(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_never_uses_up_an_identity() {
+    let stage = Stage::new();
+    let ledger = stage.ledger().await;
+    let down = Scripted::new("none", vec![Act::NoConnection; 1_000]);
+    for _ in 0..100 {
+        let told = ledger.execute(&allowed(), call("op-1", "printer"), down.clone(), PATIENCE).await.unwrap();
+        assert_eq!(told.outcome, Outcome::NotDispatched);
+    }
+    // Another destination, so that no breaker is in the way.
+    let other_ledger = stage.ledger().await;
+    let up = Scripted::new("none", []);
+    let told = other_ledger.execute(&allowed(), call("op-1", "printer"), up.clone(), PATIENCE).await.unwrap();
+    assert_eq!((told.outcome, up.effects()), (Outcome::Executed, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_is_for_exactly_what_was_approved() {
+    let stage = Stage::new();
+    let ledger = stage.ledger().await;
+    let helpdesk = Scripted::new("none", []);
+    let mut asked = call("op-1", "printer");
+    asked.approval = onceward::call::Approval::Required;
+    let told = ledger.execute(&allowed(), asked.clone(), helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!(told.outcome, Outcome::ApprovalRequired);
+    assert!(ledger.approve(&agent(), &id("op-1")).await.is_err(), "whoever calls cannot approve");
+    ledger.approve(&operator(), &id("op-1")).await.unwrap();
+    let elsewhere = Scripted::new("stripe.v1", []);
+    let refused = ledger.execute(&allowed(), asked.clone(), elsewhere.clone(), PATIENCE).await.unwrap_err();
+    assert_eq!(refused, onceward::LedgerError::ApprovalVoid);
+    let mut other_version = asked.clone();
+    other_version.tool_version = onceward::core::key::ToolVersion::parse("2").unwrap();
+    let refused = ledger.execute(&allowed(), other_version, helpdesk.clone(), PATIENCE).await.unwrap_err();
+    assert_eq!(refused, onceward::LedgerError::ApprovalVoid);
+    assert_eq!((helpdesk.requests(), elsewhere.requests()), (0, 0));
+    let told = ledger.execute(&allowed(), asked, helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!((told.outcome, helpdesk.effects()), (Outcome::Executed, 1));
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onceward::call::{Call, Identity};
+use onceward::call::{Approval, Call, Identity};
 use onceward::core::canonical::Canonical;
 use onceward::core::key::OperationId;
 use onceward::core::outcome::Outcome;
@@ -10,7 +10,7 @@ use onceward::core::pointer::Pointer;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::stage::{Act, PATIENCE, Scripted, Stage, allowed, call};
+use crate::stage::{Act, PATIENCE, Scripted, Stage, allowed, call, operator};
 
 fn held(minted: &str, arguments: Value, business_key: &[&str]) -> Call {
     Call {
@@ -84,4 +84,25 @@ async fn two_equal_calls_without_identity_at_once_make_one_effect() {
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Executed).count(), 1);
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::PossibleDuplicate).count(), 7);
     assert_eq!(helpdesk.effects(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_identity_goes_on_with_what_could_not_be_sent_or_was_approved() {
+    let stage = Stage::new();
+    let ledger = stage.ledger().await;
+    let helpdesk = Scripted::new("none", vec![Act::NoConnection; 3]);
+    let first = held("m-1", json!({"title": "printer"}), &[]);
+    let told = ledger.execute(&allowed(), first, helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!(told.outcome, Outcome::NotDispatched);
+    let again = held("m-2", json!({"title": "printer"}), &[]);
+    let told = ledger.execute(&allowed(), again, helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!((told.outcome, told.operation_id.unwrap().as_str()), (Outcome::Executed, "m-1"));
+    let asked = Call { approval: Approval::Required, ..held("m-3", json!({"title": "scanner"}), &[]) };
+    let told = ledger.execute(&allowed(), asked.clone(), helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!(told.outcome, Outcome::ApprovalRequired);
+    ledger.approve(&operator(), &OperationId::parse("m-3").unwrap()).await.unwrap();
+    let repeated = Call { identity: held("m-4", json!({}), &[]).identity, ..asked };
+    let told = ledger.execute(&allowed(), repeated, helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!((told.outcome, told.operation_id.unwrap().as_str()), (Outcome::Executed, "m-3"));
+    assert_eq!(helpdesk.effects(), 2);
 }
