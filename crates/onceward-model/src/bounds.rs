@@ -24,14 +24,13 @@ pub fn of_this_run(kind: Kind, dispatch: DispatchMark) -> Bounds {
 }
 
 /// Three attempts leave two uncertain ones while a third runs, which is where sets of them are lost; where none is made while
-/// another is uncertain, a mark of its own per attempt is worth more worlds than a third. The ticks suffice for a key to be
+/// another is uncertain, two are enough. The ticks suffice for a key to be
 /// forgotten, and for a lookup to prove that an attempt had no effect and the next one to be lost.
 #[must_use]
 pub const fn in_every_run(kind: Kind, dispatch: DispatchMark) -> Bounds {
     match (kind, dispatch) {
-        (Kind::Key, DispatchMark::WithClaim | DispatchMark::Announced) => Bounds { attempts: 3, ticks: 5 },
-        (Kind::Lookup, DispatchMark::WithClaim) => Bounds { attempts: 3, ticks: 4 },
-        (Kind::Lookup, DispatchMark::Announced) => Bounds { attempts: 2, ticks: 5 },
+        (Kind::Key, DispatchMark::WithClaim | DispatchMark::Announced) => Bounds { attempts: 3, ticks: 4 },
+        (Kind::Lookup, DispatchMark::WithClaim | DispatchMark::Announced) => Bounds { attempts: 2, ticks: 5 },
         (Kind::Nothing, DispatchMark::WithClaim | DispatchMark::Announced) => Bounds { attempts: 3, ticks: 3 },
     }
 }

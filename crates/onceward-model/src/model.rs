@@ -6,24 +6,17 @@ use onceward_core::canonical::Canonical;
 use onceward_core::contract::{Contract, ContractError};
 use onceward_core::decide::{Decision, Request, decide, standing};
 use onceward_core::event::{
-    About, Basis, Cause, Claim, CloseReason, DispatchMark, Event, NoEffect, NotSent, Observation, PurgeScope, Source,
-    Verdict,
-};
-use onceward_core::evidence::{
-    Absence, AbsenceCase, ChildProcess, Completeness, Presence, RecognisedBy, RedriveCase, ScopeEquality, absence,
-    may_redrive, presence,
+    About, Basis, Cause, Claim, CloseReason, DispatchMark, Event, NotSent, Observation, PurgeScope, Source, Verdict,
 };
 use onceward_core::fingerprint::FingerprintKeys;
 use onceward_core::key::{AttemptNumber, Generation, OutboundKey, OwnerId, Principal};
 use onceward_core::operation::Operation;
-use onceward_core::receipt::Receipt;
-use onceward_core::state::{Ready, State, Uncertain, Unknown};
-use onceward_core::step::Refusal;
-use onceward_core::time::Timestamp;
+use onceward_core::state::{State, Unknown};
 use stateright::{Model, Property};
 
+use crate::act::{apply, recover_as_unsent, take_request};
 use crate::bounds::Bounds;
-use crate::destination::{self, Kind, LOOKALIKE, Sent, receipt, tick};
+use crate::destination::{self, Kind, Sent, tick};
 use crate::ledger::{self, Ledger};
 use crate::mutant::Mutant;
 use crate::property;
@@ -40,9 +33,9 @@ pub struct Life {
     pub bounds: Bounds,
     /// The mistake that is planted, if one is.
     pub mutant: Option<Mutant>,
-    contract: Arc<Contract>,
+    pub(crate) contract: Arc<Contract>,
     created: Operation,
-    arguments: Canonical,
+    pub(crate) arguments: Canonical,
     other_arguments: Canonical,
     names: Names,
 }
@@ -60,6 +53,8 @@ struct Names {
 pub enum Action {
     /// Somebody calls; if the answer is that it may be dispatched, they claim it.
     Call,
+    /// Somebody who had read that it may be dispatched claims it now, though it no longer is.
+    ClaimFromOldRead,
     /// Somebody calls with the same key and other arguments.
     CallWithOtherArguments,
     /// An owner announces that it begins.
@@ -82,6 +77,8 @@ pub enum Action {
     Answer(Answered),
     /// Recovery finds the running attempt without an owner.
     Recover,
+    /// Recovery had read the row before the running attempt began.
+    RecoverFromOldRead,
     /// Recovery takes a living owner for dead.
     Mistake,
     /// The reconciler sends the same key again, if that is permitted.
@@ -144,11 +141,11 @@ impl Life {
         })
     }
 
-    fn is(&self, mutant: Mutant) -> bool {
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
 
-    fn owner(&self, attempt: u32) -> OwnerId {
+    pub(crate) fn owner(&self, attempt: u32) -> OwnerId {
         self.names.owners[attempt as usize].clone()
     }
 
@@ -226,6 +223,10 @@ impl Model for Life {
                 }
             }
             State::Pending(pending) => {
+                actions.push(Action::ClaimFromOldRead);
+                if pending.attempt.begun_at.is_some() {
+                    actions.push(Action::RecoverFromOldRead);
+                }
                 if world.task(pending.attempt.number.0).is_none() {
                     actions.push(Action::Recover);
                 } else {
@@ -234,7 +235,7 @@ impl Model for Life {
             }
             State::Unknown(_) => {
                 if room {
-                    actions.push(Action::Redrive);
+                    actions.extend([Action::Redrive, Action::ClaimFromOldRead]);
                 }
                 if world.asked.is_none() && self.kind == Kind::Lookup {
                     actions.push(Action::Ask);
@@ -282,6 +283,7 @@ impl Model for Life {
         let mut world = last.clone();
         match action {
             Action::Call => self.call(&mut world)?,
+            Action::ClaimFromOldRead => self.take(&mut world, Basis::NoEffectSoFar, last.now + 1)?,
             Action::CallWithOtherArguments => match self.told(&world.ledger.operation, &self.other_arguments)? {
                 Decision::Ready if world.conflicts_sent == 0 => world.conflicts_sent += 1,
                 Decision::Ready
@@ -336,6 +338,7 @@ impl Model for Life {
             Action::Lose(attempt) => take_request(&mut world, attempt)?,
             Action::Answer(answer) => self.take_answer(&mut world, answer)?,
             Action::Recover | Action::Mistake => self.recover(&mut world)?,
+            Action::RecoverFromOldRead => recover_as_unsent(&mut world)?,
             Action::Redrive => self.redrive(&mut world)?,
             Action::Ask => {
                 world.asked = Some(Asked {
@@ -398,223 +401,6 @@ impl Life {
             actions.push(Action::Decide(Choice::Done));
         }
     }
-
-    fn call(&self, world: &mut World) -> Option<()> {
-        if self.is(Mutant::ClaimAfterDispatch) {
-            return self.call_and_claim_afterwards(world);
-        }
-        match self.told(&world.ledger.operation, &self.arguments)? {
-            Decision::Ready => {}
-            Decision::Conflict(_)
-            | Decision::ApprovalRequired
-            | Decision::InProgress
-            | Decision::Unknown
-            | Decision::Replay
-            | Decision::Rejected
-            | Decision::Closed
-            | Decision::Expired => return None,
-        }
-        self.take(world, Basis::NoEffectSoFar, world.now + 1)
-    }
-
-    fn take(&self, world: &mut World, basis: Basis, send_before: u8) -> Option<()> {
-        let claim = self.claim(world, basis, send_before);
-        let attempt = claim.attempt.0;
-        apply(world, &Event::Claim(claim))?;
-        let stage = match self.dispatch {
-            DispatchMark::WithClaim => Stage::Begun,
-            DispatchMark::Announced => Stage::Claimed,
-        };
-        world.add_task(Task { attempt, send_before, stage });
-        Some(())
-    }
-
-    /// The mutant's order: the request first, its record when there is time.
-    fn call_and_claim_afterwards(&self, world: &mut World) -> Option<()> {
-        let unclaimed = world.tasks.iter().find(|task| task.stage == Stage::SentUnclaimed).map(|task| task.attempt);
-        match unclaimed {
-            None => {
-                let attempt = world.ledger.operation.history.attempts + 1;
-                world.add_task(Task { attempt, send_before: world.now + 1, stage: Stage::SentUnclaimed });
-                let arrives_by = world.now + 1;
-                world.send(Sent { attempt, arrives_by });
-            }
-            Some(attempt) => {
-                let claim = Claim {
-                    dispatch: DispatchMark::WithClaim,
-                    ..self.claim(world, Basis::NoEffectSoFar, world.now + 1)
-                };
-                apply(world, &Event::Claim(claim))?;
-                world.advance(attempt, Stage::Sent);
-            }
-        }
-        Some(())
-    }
-
-    fn redrive(&self, world: &mut World) -> Option<()> {
-        let permit = {
-            let operation = &world.ledger.operation;
-            may_redrive(&RedriveCase {
-                pinned: &self.contract,
-                current: &self.contract,
-                scope: ScopeEquality::Same,
-                uncertain: operation.state.uncertain(),
-                disproved: &operation.history.disproved,
-                last_attempt: AttemptNumber(operation.history.attempts),
-                now: tick(world.now),
-            })
-            .ok()?
-        };
-        let send_before = (world.now + 1..).take_while(|number| tick(*number) <= permit.valid_until()).next()?;
-        self.take(world, Basis::Redrive(permit), send_before)
-    }
-
-    /// What an owner learned goes into the ledger; if its claim is lost, as late evidence (R1).
-    fn hand_over(&self, world: &mut World, attempt: u32, verdict: Verdict) -> Option<()> {
-        let before = world.ledger.operation.clone();
-        let about = About::Attempt(AttemptNumber(attempt));
-        let own = observed(about, verdict.clone(), Source::Owner(self.owner(attempt)));
-        match world.ledger.apply(&own, world.now) {
-            Ok(()) => self.forget(world, &before, &own),
-            Err(Refusal::ClaimLost) if self.is(Mutant::LateAnswerDropped) => {}
-            Err(Refusal::ClaimLost) => {
-                let late = observed(about, verdict, Source::LateAnswer);
-                world.ledger.apply(&late, world.now).ok()?;
-            }
-            Err(_) => return None,
-        }
-        Some(())
-    }
-
-    /// The mutant that reads the latest attempt's end as the operation's.
-    fn forget(&self, world: &mut World, before: &Operation, event: &Event) {
-        let more_were_uncertain = match &before.state {
-            State::Pending(pending) => !pending.earlier.is_empty(),
-            State::Proposed(_)
-            | State::Approved(_)
-            | State::Unknown(_)
-            | State::Succeeded(_)
-            | State::Rejected(_)
-            | State::Closed(_) => false,
-        };
-        let disproved =
-            matches!(event, Event::Observe(seen) if matches!(seen.verdict, Verdict::NotSent(_) | Verdict::NoEffect(_)));
-        if self.is(Mutant::UncertainAttemptForgotten) && more_were_uncertain && disproved {
-            world.ledger.operation.state = State::Approved(Ready::default());
-            world.ledger.judge(before, event);
-        }
-    }
-
-    fn take_answer(&self, world: &mut World, answer: Answered) -> Option<()> {
-        world.answers.retain(|known| *known != answer);
-        let verdict = match answer.reply {
-            Reply::Done(effect) => {
-                world.ledger.arrived.insert(effect);
-                let stored = if self.is(Mutant::ReceiptSwapped) { LOOKALIKE } else { effect };
-                Verdict::Effect(learned(receipt(stored, world.now)))
-            }
-            Reply::TurnedAway => Verdict::NoEffect(NoEffect::TurnedAway),
-        };
-        self.hand_over(world, answer.attempt, verdict)?;
-        world.drop_task(answer.attempt);
-        Some(())
-    }
-
-    fn recover(&self, world: &mut World) -> Option<()> {
-        let State::Pending(pending) = &world.ledger.operation.state else { return None };
-        if self.is(Mutant::LeaseExpiresIntoAClaim) {
-            world.ledger.operation.state = State::Approved(Ready::default());
-            return Some(());
-        }
-        let attempt = &pending.attempt;
-        let verdict = match attempt.begun_at {
-            None => Verdict::NotSent(NotSent::NeverBegun),
-            Some(_) => Verdict::Lost(Cause::OwnerLost),
-        };
-        let event =
-            observed(About::Attempt(attempt.number), verdict, Source::Recovery { owner: attempt.owner.clone() });
-        apply(world, &event)
-    }
-
-    /// Reads a lookup's answer. It speaks of the attempts that were uncertain when it was asked, and of no other.
-    fn hear(&self, world: &mut World) -> Option<()> {
-        let asked = world.asked.take()?;
-        let mut found: Vec<_> = asked.shown.iter().map(|shown| shown.candidate(asked.at)).collect();
-        if self.is(Mutant::PresenceWithoutMarker) {
-            found.iter_mut().for_each(|candidate| candidate.by = RecognisedBy::OurMarker);
-        }
-        let ours = found.iter().any(|candidate| candidate.by != RecognisedBy::Resemblance);
-        let verdict = match presence(&found) {
-            Presence::Ours(receipt) => Verdict::Effect(learned(receipt)),
-            Presence::OtherEffect(kind) => Verdict::OtherEffect(kind),
-            // Somebody else's thing does not show that ours exists, nor that it does not: only what carries our name counts.
-            Presence::Nothing | Presence::Candidates(_) if !ours => return self.hear_nothing(world, &asked),
-            Presence::Nothing | Presence::Candidates(_) => return Some(()),
-        };
-        let event = observed(About::EveryUncertain, verdict, Source::Lookup);
-        // What it shows may be known by now.
-        let _ = world.ledger.apply(&event, world.now);
-        Some(())
-    }
-
-    fn hear_nothing(&self, world: &mut World, asked: &Asked) -> Option<()> {
-        let uncertain: Vec<Uncertain> = match &world.ledger.operation.state {
-            State::Pending(_) | State::Unknown(_) => world.ledger.operation.state.uncertain(),
-            State::Proposed(_) | State::Approved(_) | State::Succeeded(_) | State::Rejected(_) | State::Closed(_) => {
-                &[]
-            }
-        }
-        .iter()
-        .filter(|one| asked.attempts.contains(&one.attempt.0))
-        .cloned()
-        .collect();
-        let says = absence(&AbsenceCase {
-            contract: &self.contract,
-            uncertain: &uncertain,
-            asked_at: tick(asked.at),
-            completeness: Completeness::Whole,
-            child: ChildProcess::NotOne,
-        });
-        let verdict = match says {
-            Absence::Proof => Verdict::NoEffect(NoEffect::ProvedAbsent),
-            Absence::Counts { .. } => Verdict::Lost(Cause::AbsentOnce),
-            Absence::SaysNothing { .. } => return Some(()),
-        };
-        for one in &uncertain {
-            apply(world, &observed(About::Attempt(one.attempt), verdict.clone(), Source::Lookup))?;
-        }
-        Some(())
-    }
-
-    fn decide(&self, world: &mut World, choice: Choice) -> Option<()> {
-        let not_done = Verdict::NoEffect(NoEffect::Decided);
-        match choice {
-            Choice::Done => {
-                let receipt = learned(receipt(0, world.now));
-                apply(world, &self.decision(Verdict::Effect(receipt)))
-            }
-            Choice::Again => apply(world, &self.decision(not_done)),
-            Choice::Never => {
-                apply(world, &self.decision(not_done))?;
-                apply(world, &Event::Close(CloseReason::ConfirmedNotDone))
-            }
-        }
-    }
-}
-
-/// A receipt without the time at which it was learned, which no rule reads.
-fn learned(receipt: Receipt) -> Receipt {
-    Receipt { received_at: Timestamp::EPOCH, ..receipt }
-}
-
-fn apply(world: &mut World, event: &Event) -> Option<()> {
-    world.ledger.apply(event, world.now).ok()
-}
-
-fn take_request(world: &mut World, attempt: u32) -> Option<()> {
-    let at = world.requests.iter().position(|request| request.attempt == attempt)?;
-    world.requests.remove(at);
-    Some(())
 }
 
 /// The uncertain attempts of an unknown operation.

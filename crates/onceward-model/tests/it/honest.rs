@@ -4,11 +4,11 @@ use onceward_core::event::DispatchMark;
 use onceward_model::bounds;
 use onceward_model::destination::Kind;
 use onceward_model::model::Life;
-use stateright::{Checker, Model};
+use stateright::{Checker, HasDiscoveries, Model};
 
 fn explore(kind: Kind, dispatch: DispatchMark) {
     let life = Life::new(kind, dispatch, bounds::of_this_run(kind, dispatch), None).unwrap();
-    let checker = life.checker().threads(2).spawn_bfs().join();
+    let checker = life.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     println!("{kind:?}, {dispatch:?}: {} worlds, depth {}", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
 }
