@@ -221,7 +221,8 @@ mod tests {
     fn every_alteration_breaks_the_chain_where_it_was_made() {
         let whole = chain();
         let head = whole[2].head();
-        let alterations: [(u32, fn(&mut Vec<Entry>)); 6] = [
+        type Alteration = fn(&mut Vec<Entry>);
+        let alterations: [(u32, Alteration); 6] = [
             (2, |entries| entries[1].detail = Some("{}".to_owned())),
             (2, |entries| entries[1].actor = "b".to_owned()),
             (2, |entries| entries[1].at = Timestamp::from_micros(8)),

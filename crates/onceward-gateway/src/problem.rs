@@ -86,6 +86,7 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::NotFound | LedgerError::Denied => Self::plain(error.code()),
             LedgerError::Illegal(_)
+            | LedgerError::ApprovalVoid
             | LedgerError::ClaimLost
             | LedgerError::WrongSecret
             | LedgerError::Overloaded { .. }
@@ -237,7 +238,7 @@ pub const fn status_of_code(code: Code) -> StatusCode {
         Code::UnknownTool | Code::NotFound => StatusCode::NOT_FOUND,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::Denied => StatusCode::FORBIDDEN,
-        Code::IllegalMove | Code::ClaimLost => StatusCode::CONFLICT,
+        Code::IllegalMove | Code::ApprovalVoid | Code::ClaimLost => StatusCode::CONFLICT,
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::LedgerBusy | Code::LedgerUnavailable | Code::CommitUnknown | Code::ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE

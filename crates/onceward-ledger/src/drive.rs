@@ -40,7 +40,7 @@ impl Run {
         loop {
             let attempt = held.attempt();
             let classified = self.attempt(&held, &operation, window).await;
-            let then = classified.then.clone();
+            let then = classified.then;
             operation = self.inner.settle(held, self.observation(attempt, classified)).await?;
             match self.another(&operation, attempt, &then).await? {
                 Some((next, claimed, opened)) => {

@@ -125,7 +125,7 @@ enum Resumed {
     /// The row moved meanwhile; look again.
     Moved,
     /// Nothing permits a dispatch; it stays where it is.
-    Stays(Operation),
+    Stays(Box<Operation>),
 }
 
 /// What a claim comes to.
@@ -256,12 +256,12 @@ impl Inner {
                 Some(redrive) if operation.history.attempts < call.retry.attempts_max => {
                     self.next_redrive(operation, redrive, window)
                 }
-                Some(_) | None => return Ok(Resumed::Stays(operation.clone())),
+                Some(_) | None => return Ok(Resumed::Stays(Box::new(operation.clone()))),
             },
         };
         // Held back before it is claimed, so that an outage takes no attempt of anybody's.
         if self.governor.ask(&operation.key.tenant, destination.scope(), self.clock.now()) == Go::HeldBack {
-            return Ok(Resumed::Stays(operation.clone()));
+            return Ok(Resumed::Stays(Box::new(operation.clone())));
         }
         let permit = self.admit_dispatch()?;
         match self.claim(operation, claim, format!("owner:{}", self.owner)).await? {
@@ -269,7 +269,7 @@ impl Inner {
                 Ok(Resumed::Running(self.launch(held, *operation, call, destination, window, seat, permit)))
             }
             Claimed::Moved => Ok(Resumed::Moved),
-            Claimed::Stays(operation) => Ok(Resumed::Stays(*operation)),
+            Claimed::Stays(operation) => Ok(Resumed::Stays(operation)),
         }
     }
 
@@ -380,7 +380,7 @@ impl Inner {
         let run = Run {
             inner: Arc::clone(self),
             destination: Arc::clone(destination),
-            retry: call.retry.clone(),
+            retry: call.retry,
             answer_within: call.answer_within,
         };
         self.runtime.spawn(Box::pin(async move {
