@@ -44,9 +44,6 @@ pub enum Refusal {
     /// It is settled.
     #[error("the operation is settled")]
     Settled,
-    /// It is not settled.
-    #[error("the operation is not settled")]
-    NotSettled,
     /// Evidence contradicts what stands; a person decides first.
     #[error("evidence contradicts what is recorded; a person must decide first")]
     InDisagreement,

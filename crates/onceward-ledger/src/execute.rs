@@ -338,7 +338,6 @@ impl Inner {
             (
                 Refusal::DeadlinePassed
                 | Refusal::ApprovalRequired
-                | Refusal::NotSettled
                 | Refusal::InDisagreement
                 | Refusal::PermitMismatch
                 | Refusal::TooManyAttempts

@@ -7,8 +7,8 @@
 //! [`evidence`](onceward_core::evidence): the model has no rules of its own. It has clocks, messages and effects, and counts
 //! them.
 //!
-//! Where to start reading: [`world`] is what there is, [`model`] what can happen (the actors' part of it in `act`), [`property`] what must hold, [`mutant`]
-//! which mistakes are planted.
+//! Where to start reading: [`world`] is what there is, [`model`] what can happen (the actors' part of it in `act`),
+//! [`property`] what must hold, [`mutant`] which mistakes are planted.
 
 mod act;
 pub mod bounds;
