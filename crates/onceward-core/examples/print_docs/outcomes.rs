@@ -87,7 +87,8 @@ pub(crate) fn print() -> String {
     text.push_str(
         "\n`check_after` is given only when a check is scheduled, and then `settles_by` is `automatic`. `-` means that the \
          field is absent. `dispatched` is about the operation, whoever called; for a conflict it is about this call.\n\n\
-         ## Codes\n\nWhere no operation answers, the answer is a refusal with a code (`urn:onceward:problem:<code>`).\n\n| code | meaning | may it be repeated |\n|---|---|---|\n",
+         ## Codes\n\nWhere no operation answers, the answer is a refusal with a code (`urn:onceward:problem:<code>`).\n\n\
+         | code | meaning | may it be repeated |\n|---|---|---|\n",
     );
     for code in Code::ALL {
         let repeat = match code.repeat() {

@@ -4,7 +4,6 @@ use crate::event::{About, Basis, Event, Source, Verdict};
 use crate::operation::Operation;
 use crate::samples::{events, now, observations, operations};
 use crate::state::State;
-use crate::step::Refusal;
 
 /// Checks every move of every sample that is not refused. Says how many there were, so that a loop over nothing fails.
 fn for_every_move(check: impl Fn(&Operation, &Event, &Operation) -> bool) {
