@@ -4,6 +4,7 @@
 //! the safe side of it; whatever the client cannot tell counts as sent.
 
 mod answer;
+mod timed;
 
 #[cfg(test)]
 mod fault_server;
@@ -25,6 +26,7 @@ use onceward_ledger::store::BoxFuture;
 use reqwest::Url;
 use tokio::sync::Semaphore;
 
+use self::timed::MayBeSent;
 use crate::auth::Auth;
 use crate::carrier::{Carried, CarrierPlan};
 use crate::limits::{READ_ATTEMPTS_MAX, READ_PAUSE};
@@ -59,6 +61,7 @@ struct Outgoing<'a> {
     key: Option<&'a OutboundKey>,
     first_claimed_at: Timestamp,
     time_to_send: &'a (dyn Fn() -> Option<Duration> + Send + Sync),
+    may_still_be_sent: MayBeSent,
     answer_within: Duration,
 }
 
@@ -94,7 +97,7 @@ impl HttpDestination {
     }
 
     async fn attempt(&self, outgoing: Outgoing<'_>) -> Observed {
-        let request = match self.request(outgoing.arguments, outgoing.key, outgoing.first_claimed_at) {
+        let mut request = match self.request(outgoing.arguments, outgoing.key, outgoing.first_claimed_at) {
             Ok(request) => request,
             Err(why) => {
                 tracing::warn!(tool = %self.tool, destination = self.host.name, %why, "nothing was sent");
@@ -108,7 +111,10 @@ impl HttpDestination {
             return Observed::NotSent(NotSent::NoConnection);
         };
         match time_left() {
-            Some(_) => self.exchange(request, outgoing.answer_within).await,
+            Some(_) => {
+                timed::ask_again(&mut request, outgoing.may_still_be_sent);
+                self.exchange(request, outgoing.answer_within).await
+            }
             None => Observed::NotSent(NotSent::TooLate),
         }
     }
@@ -255,6 +261,7 @@ impl Destination for HttpDestination {
                 key: dispatch.outbound_key(),
                 first_claimed_at: dispatch.first_claimed_at(),
                 time_to_send: &|| dispatch.time_to_send(),
+                may_still_be_sent: Box::new(dispatch.may_still_be_sent()),
                 answer_within: dispatch.answer_within(),
             })
             .await

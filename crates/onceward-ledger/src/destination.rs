@@ -84,6 +84,12 @@ impl Dispatch {
         self.send_before.checked_sub(self.clock.uptime()).filter(|left| !left.is_zero())
     }
 
+    /// The same question for a place that outlives this value: asked when the first byte is about to be handed over.
+    pub fn may_still_be_sent(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (send_before, clock) = (self.send_before, Arc::clone(&self.clock));
+        move || clock.uptime() < send_before
+    }
+
     /// How long to wait for the whole answer, from the first byte sent. Giving up is a lost reply, never a failure.
     #[must_use]
     pub const fn answer_within(&self) -> Duration {

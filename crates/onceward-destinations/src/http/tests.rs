@@ -48,6 +48,7 @@ async fn send(tool: &Tool, time_to_send: &(dyn Fn() -> Option<Duration> + Send +
             key: crate::tool::sample_key().as_ref(),
             first_claimed_at: Timestamp::EPOCH,
             time_to_send,
+            may_still_be_sent: Box::new(|| true),
             answer_within: Duration::from_millis(200),
         })
         .await
@@ -189,6 +190,27 @@ async fn when_the_time_to_send_has_passed_or_is_too_short_to_connect_nobody_conn
     assert_eq!(server.connections(), 0);
 }
 
+/// A process that is stopped between its last look and the write sends nothing when it goes on.
+#[tokio::test]
+async fn time_that_passes_before_the_connection_takes_the_request_counts() {
+    let server = FaultServer::start(&[Fault::Answer(CREATED)]);
+    let tool = at(&server.url(), "create");
+    let observed = tool
+        .http
+        .attempt(Outgoing {
+            arguments: &arguments(json!({ "id": "1", "title": "Printer" })),
+            key: crate::tool::sample_key().as_ref(),
+            first_claimed_at: Timestamp::EPOCH,
+            time_to_send: &enough,
+            may_still_be_sent: Box::new(|| false),
+            answer_within: Duration::from_millis(200),
+        })
+        .await;
+    // Nothing left, but nobody proves that here: it reads as possibly sent, which is the safe side.
+    assert!(!matches!(observed, Observed::Http { .. }), "{observed:?}");
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+}
+
 /// The clock is asked again after waiting for a place among those in flight.
 #[tokio::test]
 async fn time_that_passes_while_waiting_for_a_place_counts() {
@@ -225,6 +247,7 @@ async fn arguments_that_make_no_request_are_held_back() {
             key: crate::tool::sample_key().as_ref(),
             first_claimed_at: Timestamp::EPOCH,
             time_to_send: &enough,
+            may_still_be_sent: Box::new(|| true),
             answer_within: Duration::from_secs(1),
         })
         .await;
@@ -242,6 +265,7 @@ async fn a_dispatch_without_the_key_that_the_contract_wants_is_held_back() {
             key: None,
             first_claimed_at: Timestamp::EPOCH,
             time_to_send: &enough,
+            may_still_be_sent: Box::new(|| true),
             answer_within: Duration::from_secs(1),
         })
         .await;
