@@ -10,6 +10,7 @@ use onceward_gateway::serve::{FirstTokens, Gateway, Running, StartError};
 use onceward_gateway::{mcp, quickstart};
 use onceward_lab::sandbox::{self, Faults, Sandbox, SandboxConfig, SandboxContract};
 use onceward_ledger::authorize::Grant;
+use onceward_sqlite::Locked;
 
 use crate::exit::{Exit, Failure};
 use crate::log::{self, LogForm};
@@ -152,7 +153,10 @@ fn mistakes(errors: &[ConfigError]) -> Failure {
 
 fn refused(error: StartError) -> Failure {
     let (exit, next) = match &error {
-        StartError::Locked(_) => (
+        StartError::Locked(Locked::File { .. }) => {
+            (Exit::Failed, "Make the ledger's folder, or name another one; the lock lies beside the ledger.")
+        }
+        StartError::Locked(Locked::Held { .. }) => (
             Exit::Refused,
             "Use the one that runs, or stop it first. Two gateways on two ledgers would not know of each other's calls.",
         ),

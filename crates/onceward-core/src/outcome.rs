@@ -298,8 +298,8 @@ pub fn possible_duplicate(earlier: &Operation, visibility: Visibility) -> Envelo
     if visibility == Visibility::Shown {
         envelope.message = format!(
             "Nothing was sent. This call looks like a repetition of the one made at {seen}, and the host sends no operation \
-             identity. {settled}. Do not send it again with other words; if a second one is truly meant, ask a person to \
-             approve it, or have the application send an operation id."
+             identity. {settled}. Do not send it again with other words; if a second one is truly meant, the application \
+             must send an operation id of its own for it."
         );
     } else {
         // The same answer whatever became of the earlier call: a caller that may not see it learns only that it exists.
@@ -449,7 +449,7 @@ fn message(operation: &Operation, decision: &Decision, outcome: Outcome) -> Stri
         Outcome::PossibleDuplicate => "Nothing was sent: this call looks like a repetition.".to_owned(),
         Outcome::NotDispatched => not_dispatched_message(operation),
         Outcome::Expired => {
-            "It was settled, and its answer has been erased by retention. The operation id stays taken; nothing was sent."
+            "It was settled, and its answer has been erased. The operation id stays taken; nothing was sent."
                 .to_owned()
         }
     }
@@ -465,7 +465,8 @@ fn unknown_message(operation: &Operation) -> String {
         None => "A person must settle it; no automatic check is scheduled.".to_owned(),
     };
     format!(
-        "The write may have happened: it was sent at {} and its result is not known ({}). Repeating is blocked; neither a new \
+        "The write may have happened: it was sent at {} and its result is not known ({}). Repeating is blocked, unless \
+         the destination is known to recognise the same key; neither a new \
          operation id nor changed arguments is the way. Tell nobody that it succeeded or that it failed. {until}",
         latest.claimed_at,
         latest.cause.name()

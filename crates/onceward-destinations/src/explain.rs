@@ -140,8 +140,8 @@ fn lost_reply(contract: &Contract) -> String {
             }
         }
         NextCheck::Lookup { at } => match at.since(sent) {
-            Duration::ZERO => "lookup at once".to_owned(),
-            wait => format!("lookup after {}", span(wait)),
+            Duration::ZERO => "waits for a person (the contract's lookup is not carried out yet)".to_owned(),
+            wait => format!("waits for a person (the contract's lookup after {} is not carried out yet)", span(wait)),
         },
         NextCheck::Person => "waits for a person".to_owned(),
     }

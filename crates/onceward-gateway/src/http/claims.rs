@@ -14,11 +14,12 @@ use onceward_core::receipt::Answer;
 use onceward_core::state;
 use onceward_ledger::application::{ClaimAnswer, ClaimRef, ClaimSecret, Granted};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::answer::{json as answer_json, told};
 use super::calls::arguments;
-use super::request::{Body, Caller};
+use super::request::{AsWritten, Body, Caller};
 use super::views::text;
 use crate::app::{App, NewClaim};
 use crate::identity::{self, Claimed};
@@ -146,7 +147,7 @@ pub(super) struct SettlementBody {
     attempt: u32,
     secret: String,
     ended: Ended,
-    effect_id: Option<EffectId>,
+    effect_id: Option<String>,
     receipt: Option<AnswerBody>,
 }
 
@@ -154,12 +155,14 @@ pub(super) async fn settle(
     State(app): State<App>,
     Caller(grant): Caller,
     Path(id): Path<String>,
-    Body(body): Body<SettlementBody>,
+    AsWritten(body): AsWritten<SettlementBody>,
 ) -> Result<Response, Problem> {
     let id = id_of(&id)?;
     let allowed = app.claimed_operation(&grant, &id).await?;
     let SettlementBody { attempt, secret, ended, effect_id, receipt } = body;
     let claim = claim_ref(id, attempt, secret);
+    // The effect has happened: a name that cannot be kept is no reason to lose it, only one by which it is not compared.
+    let effect_id = effect_id.as_deref().and_then(|name| EffectId::parse(name).ok());
     let end = function_end(ended, effect_id, receipt)?;
     let ledger = app.ledger().clone();
     let envelope = app.detached(async move { ledger.settle_claim(&allowed, &claim, end).await }).await??;
@@ -194,7 +197,7 @@ pub(super) struct AnswerBody {
     status: Option<u16>,
     #[serde(default)]
     headers: Map<String, Value>,
-    body: Option<Value>,
+    body: Option<Box<RawValue>>,
     body_text: Option<String>,
     body_base64: Option<String>,
 }
@@ -226,7 +229,7 @@ impl AnswerBody {
         let body = match (self.body, self.body_text, self.body_base64) {
             (Some(json), None, None) => {
                 json_type = true;
-                json.to_string().into_bytes()
+                json.get().as_bytes().to_vec()
             }
             (None, Some(text), None) => text.into_bytes(),
             (None, None, Some(encoded)) => base64::engine::general_purpose::STANDARD

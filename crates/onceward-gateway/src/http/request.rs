@@ -56,6 +56,24 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
+/// A body of JSON whose raw parts are kept as they are written. For what has happened already: a receipt in hand must not be
+/// lost because a number in it is too large to be compared.
+pub(super) struct AsWritten<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for AsWritten<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let bytes = read(request, app.limits().body_bytes_max).await?;
+        match serde_json::from_slice(&bytes) {
+            Ok(body) => Ok(Self(body)),
+            Err(error) => {
+                Err(Problem::invalid_request(format!("the body: {error}; nothing was recorded, send it again")))
+            }
+        }
+    }
+}
+
 async fn read(request: Request, most: usize) -> Result<Bytes, Problem> {
     let too_large = || {
         Problem::new(

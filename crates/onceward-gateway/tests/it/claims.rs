@@ -49,6 +49,24 @@ async fn a_claim_is_marked_run_and_settled_and_its_repetition_gets_the_receipt()
 }
 
 #[tokio::test]
+async fn a_receipt_in_hand_is_stored_as_it_is_written_whatever_numbers_it_has() {
+    let bench = Bench::start().await;
+    let held = granted(&bench.agent, claim("c-1")).await;
+    let marked = bench.agent.post("/v1/claims/c-1/dispatching", holder(&held)).await;
+    assert_eq!(marked.status, 200, "{}", marked.text);
+    let settlement = json!({
+        "attempt": held["attempt"],
+        "secret": held["secret"],
+        "ended": "done",
+        "effect_id": "a name with spaces",
+        "receipt": { "body": { "id": 9_007_199_254_740_993_u64 } },
+    });
+    bench.agent.post("/v1/claims/c-1/settlement", settlement).await.is(200, "executed");
+    let told = bench.agent.post("/v1/claims", claim("c-1")).await.is(200, "replayed");
+    assert_eq!(told["receipt"]["body"]["id"], json!(9_007_199_254_740_993_u64));
+}
+
+#[tokio::test]
 async fn nobody_settles_a_claim_without_its_secret() {
     let bench = Bench::start().await;
     let held = granted(&bench.agent, claim("c-1")).await;
