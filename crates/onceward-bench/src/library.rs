@@ -27,11 +27,17 @@ use serde_json::json;
 /// A destination that answers at once, so that what is measured is the ledger.
 struct AtOnce {
     contract: Contract,
+    // Kept, as an HTTP destination keeps it.
+    contract_hash: String,
 }
 
 impl Destination for AtOnce {
     fn contract(&self) -> &Contract {
         &self.contract
+    }
+
+    fn contract_hash(&self) -> String {
+        self.contract_hash.clone()
     }
 
     fn scope(&self) -> &str {
@@ -85,7 +91,15 @@ impl Library {
         let allowed = Arc::new(grant.to_execute(&ToolName::parse("create_thing")?)?);
         let contract =
             built_in()?.into_iter().find(|one| one.id == "none").context("the contract `none` is built in")?;
-        Ok(Self { ledger, store, allowed, destination: Arc::new(AtOnce { contract }) })
+        Ok(Self {
+            ledger,
+            store,
+            allowed,
+            destination: Arc::new(AtOnce {
+                contract_hash: onceward::core::hex::encode(&contract.content_hash()),
+                contract,
+            }),
+        })
     }
 
     /// A call that must be executed, or must be replayed.

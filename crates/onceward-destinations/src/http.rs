@@ -51,6 +51,7 @@ pub struct HttpDestination {
     host: Arc<Host>,
     tool: ToolName,
     contract: Contract,
+    contract_hash: String,
     plan: CarrierPlan,
     mapping: Mapping,
 }
@@ -66,14 +67,15 @@ struct Outgoing<'a> {
 }
 
 impl HttpDestination {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         host: Arc<Host>,
         tool: ToolName,
         contract: Contract,
         plan: CarrierPlan,
         mapping: Mapping,
     ) -> Self {
-        Self { host, tool, contract, plan, mapping }
+        let contract_hash = onceward_core::hex::encode(&contract.content_hash());
+        Self { host, tool, contract, contract_hash, plan, mapping }
     }
 
     /// The name of the destination in the configuration.
@@ -244,6 +246,10 @@ pub enum ReadError {
 impl Destination for HttpDestination {
     fn contract(&self) -> &Contract {
         &self.contract
+    }
+
+    fn contract_hash(&self) -> String {
+        self.contract_hash.clone()
     }
 
     fn scope(&self) -> &str {

@@ -17,6 +17,11 @@ pub trait Destination: Send + Sync + 'static {
     /// What it promises, as configured now.
     fn contract(&self) -> &Contract;
 
+    /// The content hash of that contract, in hex. Asked at every first attempt: whoever is asked often keeps it.
+    fn contract_hash(&self) -> String {
+        onceward_core::hex::encode(&self.contract().content_hash())
+    }
+
     /// The scope in which it recognises a key (account, mode, region), as one text. A changed secret of the same account
     /// leaves it as it is.
     fn scope(&self) -> &str;

@@ -285,7 +285,7 @@ impl Inner {
         };
         let same = operation.binding.tool_version == call.tool_version
             && pin.scope == destination.scope()
-            && pin.contract == onceward_core::hex::encode(&destination.contract().content_hash());
+            && pin.contract == destination.contract_hash();
         if same { Ok(()) } else { Err(LedgerError::ApprovalVoid) }
     }
 
@@ -403,7 +403,8 @@ impl Inner {
 
     /// The destination as it is now, its contract durable under its content hash.
     async fn pin(&self, destination: &Arc<dyn Destination>) -> Result<Pin, LedgerError> {
-        let contract = self.pins.pin(&*self.store, destination.contract()).await?;
+        let contract = destination.contract_hash();
+        self.pins.pin(&*self.store, &contract, destination.contract()).await?;
         Ok(Pin { contract, scope: destination.scope().to_owned() })
     }
 

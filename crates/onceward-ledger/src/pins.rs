@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use onceward_core::contract::Contract;
-use onceward_core::hex;
 
 use crate::error::LedgerError;
 use crate::store::{Command, Priority, Store, StoreError};
@@ -16,17 +15,16 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// The content hash of `contract`, its text durable in the ledger.
-    pub(crate) async fn pin(&self, store: &dyn Store, contract: &Contract) -> Result<String, LedgerError> {
-        let hash = hex::encode(&contract.content_hash());
-        if self.get(&hash).is_some() {
-            return Ok(hash);
+    /// Makes the text of `contract`, whose content hash is `hash`, durable in the ledger.
+    pub(crate) async fn pin(&self, store: &dyn Store, hash: &str, contract: &Contract) -> Result<(), LedgerError> {
+        if self.get(hash).is_some() {
+            return Ok(());
         }
         let body = serde_json::to_string(contract)
             .map_err(|error| StoreError::Corrupt(format!("a contract cannot be written: {error}")))?;
-        store.submit(Command::Pin { hash: hash.clone(), body }, Priority::Claim).await?;
-        self.put(&hash, Arc::new(contract.clone()));
-        Ok(hash)
+        store.submit(Command::Pin { hash: hash.to_owned(), body }, Priority::Claim).await?;
+        self.put(hash, Arc::new(contract.clone()));
+        Ok(())
     }
 
     /// The contract that was pinned under `hash`.
