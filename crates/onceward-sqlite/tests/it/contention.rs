@@ -181,15 +181,16 @@ fn what_was_submitted_before_closing_is_written() {
 fn the_instance_lock_names_its_holder_and_ends_with_it() {
     let scratch = Scratch::new();
     let mut child = play("contention::another_process", "lock", &scratch.path());
-    let mut holder = None;
-    until("the other process's lock", || match InstanceLock::acquire(&scratch.path()) {
-        Err(Locked::Held { pid: Some(pid), .. }) => {
-            holder = Some(pid);
-            true
-        }
-        Ok(_) | Err(_) => false,
+    // Looked at and not tried for: whoever tries holds it for a moment, and the other process tries once.
+    let mut lock = scratch.path().into_os_string();
+    lock.push(".lock");
+    until("the other process's lock", || {
+        std::fs::read_to_string(&lock).is_ok_and(|text| text.trim() == child.id().to_string())
     });
-    assert_eq!(holder, Some(child.id()));
+    match InstanceLock::acquire(&scratch.path()) {
+        Err(Locked::Held { pid, .. }) => assert_eq!(pid, Some(child.id())),
+        other => panic!("{other:?}"),
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     let _lock = InstanceLock::acquire(&scratch.path()).unwrap();
