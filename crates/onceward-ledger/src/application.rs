@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use onceward_core::canonical::Canonical;
 use onceward_core::classify::FunctionEnd;
 use onceward_core::decide::{Decision, Request, decide};
 use onceward_core::event::{About, Basis, Cause, Claim, DispatchMark, Event, NotSent, Observation, Source, Verdict};
@@ -336,12 +335,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// The arguments of an operation, for whoever runs it.
-#[must_use]
-pub fn arguments(operation: &Operation) -> Option<&Canonical> {
-    operation.binding.arguments.present().map(AsRef::as_ref)
 }
 
 /// Every claim has an owner of its own, so that the end of a gateway says nothing about an application.

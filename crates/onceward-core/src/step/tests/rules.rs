@@ -5,7 +5,7 @@ use crate::event::{
     Verdict,
 };
 use crate::key::AttemptNumber;
-use crate::limits::ATTEMPTS_MAX;
+use crate::limits::{ATTEMPTS_MAX, DISPROVED_MAX};
 use crate::operation::{DisagreementKind, Operation};
 use crate::receipt::Kept;
 use crate::samples::{
@@ -159,6 +159,20 @@ fn attempts_end_with_their_limit_and_the_operation_can_still_be_closed() {
     operation.history.attempts = ATTEMPTS_MAX;
     assert_eq!(claim_again(&operation), Err(Refusal::TooManyAttempts));
     assert_eq!(does(&operation, Event::Close(CloseReason::Withdrawn)).state.name(), "closed");
+}
+
+#[test]
+fn attempts_that_never_left_are_not_counted_and_not_piled_up() {
+    let mut operation = approved();
+    for _ in 0..3 * ATTEMPTS_MAX {
+        operation = attempted(&operation, Verdict::NotSent(NotSent::NoConnection));
+    }
+    assert!(operation.history.disproved.len() <= DISPROVED_MAX);
+    assert!(claim_again(&operation).is_ok(), "an outage uses up nothing");
+    for _ in 0..ATTEMPTS_MAX {
+        operation = attempted(&operation, Verdict::NoEffect(NoEffect::TurnedAway));
+    }
+    assert_eq!(claim_again(&operation), Err(Refusal::TooManyAttempts), "what left is counted");
 }
 
 // R10: an absence that counts
