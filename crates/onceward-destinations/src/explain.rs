@@ -9,7 +9,6 @@ use onceward_core::evidence::{NextCheck, RedriveCase, ScopeEquality, may_redrive
 use onceward_core::key::{AttemptNumber, Generation};
 use onceward_core::state::Uncertain;
 use onceward_core::time::Timestamp;
-use onceward_ledger::destination::Destination as _;
 use serde::Serialize;
 
 use crate::catalog::Catalog;
@@ -67,12 +66,12 @@ fn line(tool: &Tool) -> ToolLine {
     let none = || "none".to_owned();
     let (key, carrier, lookup, lost) = match tool.effect() {
         Effect::Read => (none(), none(), none(), "it is read again".to_owned()),
-        Effect::Write => (key(tool), tool.http.plan().describe(), lookup(contract), lost_reply(contract)),
+        Effect::Write => (key(tool), tool.target.carrier(), lookup(contract), lost_reply(contract)),
     };
     ToolLine {
         tool: tool.name().to_string(),
         destination: tool.destination_name().to_owned(),
-        contract: tool.http.contract().id.clone(),
+        contract: tool.contract().id.clone(),
         effect: tool.effect(),
         key,
         carrier,

@@ -37,8 +37,55 @@ pub struct Tool {
     pub(crate) deadline: Option<Duration>,
     pub(crate) retry: RetryPolicy,
     pub(crate) annotations: Annotations,
-    pub(crate) http: Arc<HttpDestination>,
+    pub(crate) target: Target,
     pub(crate) warnings: Vec<String>,
+}
+
+/// Where a tool's calls go: one of the kinds of destination.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// A request that is configured as data.
+    Http(Arc<HttpDestination>),
+}
+
+impl Target {
+    fn name(&self) -> &str {
+        match self {
+            Self::Http(http) => http.name(),
+        }
+    }
+
+    fn contract(&self) -> &Contract {
+        match self {
+            Self::Http(http) => http.contract(),
+        }
+    }
+
+    fn destination(&self) -> Arc<dyn Destination> {
+        match self {
+            Self::Http(http) => Arc::clone(http) as Arc<dyn Destination>,
+        }
+    }
+
+    /// Where the key travels, in words.
+    pub(crate) fn carrier(&self) -> String {
+        match self {
+            Self::Http(http) => http.plan().describe(),
+        }
+    }
+
+    /// Whether these arguments can be sent, with that key. Nothing is sent.
+    fn rehearse(&self, arguments: &Canonical, key: Option<&OutboundKey>) -> Result<(), Unmappable> {
+        match self {
+            Self::Http(http) => http.rehearse(arguments, key),
+        }
+    }
+
+    async fn read(&self, arguments: &Canonical, answer_within: Duration) -> Result<Answer, ReadError> {
+        match self {
+            Self::Http(http) => http.read(arguments, answer_within).await,
+        }
+    }
 }
 
 /// Whether a tool changes anything. Everything is a write unless the configuration says that it reads.
@@ -191,19 +238,27 @@ impl Tool {
     /// The destination's name in the configuration.
     #[must_use]
     pub fn destination_name(&self) -> &str {
-        self.http.name()
+        self.target.name()
     }
 
     /// What its destination promises, with what the tool adds.
     #[must_use]
     pub fn contract(&self) -> &Contract {
-        self.http.contract()
+        self.target.contract()
+    }
+
+    /// The HTTP destination of a tool that has one.
+    #[cfg(test)]
+    pub(crate) fn http(&self) -> &Arc<HttpDestination> {
+        match &self.target {
+            Target::Http(http) => http,
+        }
     }
 
     /// Where it is sent.
     #[must_use]
     pub fn destination(&self) -> Arc<dyn Destination> {
-        Arc::clone(&self.http) as Arc<dyn Destination>
+        self.target.destination()
     }
 
     /// Checks arguments before anything is claimed: the schema, and that they make a request.
@@ -213,7 +268,7 @@ impl Tool {
     pub fn check(&self, arguments: &Canonical) -> Result<(), InvalidArguments> {
         self.schema.check(arguments)?;
         // Keys that the ledger makes all look alike, so that one of them shows whether there is room for any.
-        self.http.rehearse(arguments, sample_key().as_ref()).map_err(InvalidArguments::from)
+        self.target.rehearse(arguments, sample_key().as_ref()).map_err(InvalidArguments::from)
     }
 
     /// Sends a read, which leaves no record.
@@ -222,7 +277,7 @@ impl Tool {
     /// [`ReadError`]. Nothing was written anywhere.
     pub async fn read(&self, arguments: &Canonical) -> Result<Answer, ReadError> {
         match self.effect {
-            Effect::Read => self.http.read(arguments, self.answer_within).await,
+            Effect::Read => self.target.read(arguments, self.answer_within).await,
             Effect::Write => Err(ReadError::NotARead),
         }
     }

@@ -20,7 +20,7 @@ use crate::http::HttpDestination;
 use crate::limits::ANSWER_WITHIN_MAX;
 use crate::schema::Schema;
 use crate::template::Template;
-use crate::tool::{Annotations, Effect, Tool, WithoutIdentity, sample_key};
+use crate::tool::{Annotations, Effect, Target, Tool, WithoutIdentity, sample_key};
 
 /// A tool, and the key of its table.
 pub(super) struct Built {
@@ -108,7 +108,7 @@ fn build(
             destructive: text.annotations.destructive,
             open_world: text.annotations.open_world,
         },
-        http: Arc::new(http),
+        target: Target::Http(Arc::new(http)),
         warnings,
     };
     (problems.count() == before).then_some(tool)

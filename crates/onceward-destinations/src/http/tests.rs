@@ -42,7 +42,7 @@ fn enough() -> Option<Duration> {
 }
 
 async fn send(tool: &Tool, time_to_send: &(dyn Fn() -> Option<Duration> + Send + Sync)) -> Observed {
-    tool.http
+    tool.http()
         .attempt(Outgoing {
             arguments: &arguments(json!({ "id": "1", "title": "Printer" })),
             key: crate::tool::sample_key().as_ref(),
@@ -196,7 +196,7 @@ async fn time_that_passes_before_the_connection_takes_the_request_counts() {
     let server = FaultServer::start(&[Fault::Answer(CREATED)]);
     let tool = at(&server.url(), "create");
     let observed = tool
-        .http
+        .http()
         .attempt(Outgoing {
             arguments: &arguments(json!({ "id": "1", "title": "Printer" })),
             key: crate::tool::sample_key().as_ref(),
@@ -241,7 +241,7 @@ async fn arguments_that_make_no_request_are_held_back() {
     let server = FaultServer::start(&[Fault::Answer(CREATED)]);
     let tool = at(&server.url(), "remove");
     let observed = tool
-        .http
+        .http()
         .attempt(Outgoing {
             arguments: &arguments(json!({ "id": ".." })),
             key: crate::tool::sample_key().as_ref(),
@@ -259,7 +259,7 @@ async fn arguments_that_make_no_request_are_held_back() {
 async fn a_dispatch_without_the_key_that_the_contract_wants_is_held_back() {
     let server = FaultServer::start(&[Fault::Answer(CREATED)]);
     let observed = at(&server.url(), "create")
-        .http
+        .http()
         .attempt(Outgoing {
             arguments: &arguments(json!({})),
             key: None,
@@ -312,7 +312,7 @@ async fn a_read_gives_up_after_a_few_attempts_and_a_write_is_never_read() {
 #[test]
 fn the_credential_is_nowhere_in_what_is_printed() {
     let tool = at("http://127.0.0.1:1", "create");
-    let printed = format!("{tool:?} {:?}", tool.http);
+    let printed = format!("{tool:?} {:?}", tool.http());
     assert!(!printed.contains(SECRET), "{printed}");
     assert!(printed.contains("authorization"), "the test looks at the right thing");
 }

@@ -17,8 +17,8 @@ fn render(request: &str, contract: &str, value: Value) -> Result<Rendered, Unmap
     let tool = tool(&catalog, "t");
     let key = OutboundKey::parse(KEY).unwrap();
     let first = Timestamp::from_micros(784_111_777_000_000);
-    let carried = Carried::new(tool.http.plan(), tool.http.contract(), Some(&key), first).unwrap();
-    tool.http.mapping().render(&arguments(value), &carried)
+    let carried = Carried::new(tool.http().plan(), tool.http().contract(), Some(&key), first).unwrap();
+    tool.http().mapping().render(&arguments(value), &carried)
 }
 
 fn body(rendered: &Rendered) -> &str {
