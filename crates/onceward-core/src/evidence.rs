@@ -17,7 +17,7 @@ pub(crate) use lookup_answer::compare;
 pub use lookup_answer::{Completeness, Reading, read_lookup};
 pub use presence::{Candidate, Compared, Presence, RecognisedBy, presence};
 pub use redrive::{NoRedrive, RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
-pub use schedule::{NextCheck, SettlesBy, next_check, next_check_after};
+pub use schedule::{NextCheck, SettlesBy, next_check, next_check_after, next_lookup};
 
 use core::time::Duration;
 

@@ -83,6 +83,10 @@ pub struct Pin {
     pub contract: String,
     /// The scope in which it recognises a key (account, mode, region).
     pub scope: String,
+    /// Hash of the request as it would be sent, without key, companions and credential; `None` where none can be made. The
+    /// same key with another request would be a mismatch there, and an approval is for this request and no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
 }
 
 /// Who dispatches an operation.

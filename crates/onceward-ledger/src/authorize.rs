@@ -80,8 +80,11 @@ impl Scope {
     pub const OPERATOR: [Self; 6] =
         [Self::Read, Self::Lookup, Self::Decide, Self::Approve, Self::Purge, Self::Administer];
 
-    /// All scopes of an agent or application.
+    /// All scopes of an agent.
     pub const AGENT: [Self; 2] = [Self::Execute, Self::Read];
+
+    /// All scopes of an application that runs its own functions, and asks its own destinations what became of them.
+    pub const APPLICATION: [Self; 3] = [Self::Execute, Self::Read, Self::Lookup];
 }
 
 /// Why a grant is refused.
@@ -175,6 +178,15 @@ impl Grant {
         self.permit(Scope::Execute, &operation.binding.tool)
     }
 
+    /// Permission to ask the destination what became of this operation, and to report what it answered.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn to_lookup(&self, operation: &Operation) -> Result<Authorized<Lookup>, Denied> {
+        self.same_tenant(operation)?;
+        self.permit(Scope::Lookup, &operation.binding.tool)
+    }
+
     /// Permission to record a decision on this operation; never for the principal whose call it was.
     ///
     /// # Errors
@@ -266,6 +278,9 @@ pub enum Execute {}
 /// Seeing an operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Read {}
+/// Asking a destination what became of an operation.
+#[derive(Clone, Copy, Debug)]
+pub enum Lookup {}
 /// Recording a decision.
 #[derive(Clone, Copy, Debug)]
 pub enum Decide {}
@@ -276,7 +291,7 @@ pub enum Approve {}
 #[derive(Clone, Copy, Debug)]
 pub enum Purge {}
 
-/// Proof that work belongs to the engine itself: recovery, sweeps. It can observe and forget; it has no way to a send.
+/// Proof that work belongs to the engine itself: recovery, sweeps, lookups. It can observe and forget; it has no way to a send.
 #[derive(Debug)]
 pub struct Background(());
 

@@ -1,12 +1,15 @@
-//! What the engine asks of a destination, and the value without which nothing is sent.
+//! What the engine asks of a destination, and the value without which nothing is sent. Asking needs no such value: a question
+//! writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::canonical::Canonical;
 use onceward_core::classify::Observed;
-use onceward_core::contract::Contract;
+use onceward_core::contract::{Contract, Lookup};
+use onceward_core::evidence::ChildProcess;
 use onceward_core::key::{AttemptNumber, OperationKey, OutboundKey, ToolName};
+use onceward_core::receipt::Answer;
 use onceward_core::time::Timestamp;
 
 use crate::clock::Clock;
@@ -29,6 +32,59 @@ pub trait Destination: Send + Sync + 'static {
     /// Sends the dispatch and says what was seen, in words that the rules classify. It never sends twice, follows no
     /// redirect, and returns `Observed::NotSent` only if surely no byte was handed over.
     fn send<'a>(&'a self, dispatch: Dispatch) -> BoxFuture<'a, Observed>;
+
+    /// A hash, in hex, of what would be sent for these arguments apart from key, companions and credential. `None` where no
+    /// request can be made of them.
+    fn request_digest(&self, arguments: &Canonical) -> Option<String> {
+        let _ = arguments;
+        None
+    }
+
+    /// Asks the destination what became of an attempt, once. It writes nothing there, so it may be asked again.
+    fn ask<'a>(&'a self, question: Question) -> BoxFuture<'a, Asked> {
+        let _ = question;
+        Box::pin(std::future::ready(Asked::NoWay))
+    }
+
+    /// Whether the destination is a child process, and whether the one that may have got an attempt that was claimed at that
+    /// time is gone: as long as it lives it may still be at work, and finding nothing proves nothing (R10).
+    fn child(&self, claimed_at: Timestamp) -> ChildProcess {
+        let _ = claimed_at;
+        ChildProcess::NotOne
+    }
+}
+
+/// A lookup, as it is to be carried out.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Whose attempt it is about.
+    pub tool: ToolName,
+    /// The request, with placeholders, and how its answer is read.
+    pub lookup: Lookup,
+    /// The key that the attempt carried, which is its marker as well. An operation whose attempts carried several is asked
+    /// about once for each.
+    pub key: Option<OutboundKey>,
+    /// The destination's name of the work that it accepted.
+    pub handle: Option<String>,
+    /// What the operation asked for.
+    pub arguments: Arc<Canonical>,
+    /// When the first uncertain attempt was claimed.
+    pub sent_from: Timestamp,
+    /// When the last one had surely left.
+    pub sent_until: Timestamp,
+    /// How long the whole answer may take.
+    pub answer_within: Duration,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// An answer; [`read_lookup`](onceward_core::evidence::read_lookup) says what it shows.
+    Answered(Answer),
+    /// None came, or none that can be read. That says nothing about the attempt. The text is for people.
+    NoAnswer(String),
+    /// The destination has no way to be asked this.
+    NoWay,
 }
 
 /// Permission to send one attempt, once. Only a claim that is durable makes one; sending spends it.

@@ -7,7 +7,7 @@ use onceward_core::classify::{AttemptFacts, Classified, Next, NoAnswer, Observed
 use onceward_core::event::{About, Basis, Observation, Source};
 use onceward_core::evidence::{RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
 use onceward_core::key::AttemptNumber;
-use onceward_core::operation::Operation;
+use onceward_core::operation::{Operation, Pin};
 use onceward_core::retry::{self, Because, Chance, Retry, RetryPolicy, Spend};
 use onceward_core::state::State;
 
@@ -181,10 +181,11 @@ impl Inner {
         }
         let Some(pin) = &operation.terms.pin else { return Ok(None) };
         let Some(pinned) = self.pins.pinned(&*self.store, &pin.contract).await? else { return Ok(None) };
+        let scope = scope_equality(pin, operation, &**destination);
         let case = RedriveCase {
             pinned: &pinned,
             current: destination.contract(),
-            scope: if pin.scope == destination.scope() { ScopeEquality::Same } else { ScopeEquality::Different },
+            scope,
             uncertain: operation.state.uncertain(),
             disproved: &operation.history.disproved,
             last_attempt: AttemptNumber(operation.history.attempts),
@@ -199,12 +200,29 @@ impl Inner {
         }
     }
 
-    fn chance(&self) -> Chance {
+    pub(crate) fn chance(&self) -> Chance {
         let mut bits = [0; 8];
         // Without randomness the pause is the longest, which is the safe side.
         match getrandom::fill(&mut bits) {
             Ok(()) => Chance::from_bits(u64::from_le_bytes(bits)),
             Err(_) => Chance::from_bits(u64::MAX),
         }
+    }
+}
+
+/// Whether a repetition reaches the place where the first attempt went, with the same request: under a key that it knows, the
+/// destination would take another one for a mistake.
+pub(crate) fn scope_equality(pin: &Pin, operation: &Operation, destination: &dyn Destination) -> ScopeEquality {
+    if pin.scope != destination.scope() {
+        return ScopeEquality::Different;
+    }
+    match (&pin.request, operation.binding.arguments.present()) {
+        (None, _) => ScopeEquality::Same,
+        (Some(_), None) => ScopeEquality::Unprovable,
+        (Some(first), Some(arguments)) => match destination.request_digest(arguments) {
+            Some(now) if now == *first => ScopeEquality::Same,
+            Some(_) => ScopeEquality::Different,
+            None => ScopeEquality::Unprovable,
+        },
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use onceward_core::canonical::Canonical;
 use onceward_core::decide::{Decision, Request, decide, standing};
 use onceward_core::event::{Basis, CloseReason, Event};
 use onceward_core::key::OperationKey;
@@ -198,7 +199,7 @@ impl Inner {
             Entered::Joined(result) => return Ok(Opened::Joined(result)),
         };
         let permit = self.admit_dispatch()?;
-        let pin = self.pin(destination).await?;
+        let pin = self.pin(destination, &call.arguments).await?;
         let window = SendWindow::open(&*self.clock, limits::SEND_WITHIN);
         let probe = call.probe(allowed, &self.secret);
         let operation =
@@ -285,7 +286,8 @@ impl Inner {
         };
         let same = operation.binding.tool_version == call.tool_version
             && pin.scope == destination.scope()
-            && pin.contract == destination.contract_hash();
+            && pin.contract == destination.contract_hash()
+            && pin.request == destination.request_digest(&call.arguments);
         if same { Ok(()) } else { Err(LedgerError::ApprovalVoid) }
     }
 
@@ -402,10 +404,11 @@ impl Inner {
     }
 
     /// The destination as it is now, its contract durable under its content hash.
-    async fn pin(&self, destination: &Arc<dyn Destination>) -> Result<Pin, LedgerError> {
+    async fn pin(&self, destination: &Arc<dyn Destination>, arguments: &Canonical) -> Result<Pin, LedgerError> {
         let contract = destination.contract_hash();
         self.pins.pin(&*self.store, &contract, destination.contract()).await?;
-        Ok(Pin { contract, scope: destination.scope().to_owned() })
+        let request = destination.request_digest(arguments);
+        Ok(Pin { contract, scope: destination.scope().to_owned(), request })
     }
 
     /// Waits for the attempt that this call launched. Past its wait the caller is told how it stands; the work goes on.

@@ -10,6 +10,7 @@ mod claim;
 pub mod clock;
 pub mod credential;
 pub mod destination;
+pub mod directory;
 mod drive;
 pub mod error;
 mod execute;

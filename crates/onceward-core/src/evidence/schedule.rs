@@ -114,6 +114,14 @@ pub fn next_check_after(advice: Next, case: &RedriveCase<'_>) -> NextCheck {
     }
 }
 
+/// What comes next where the same key is not sent again by itself, for want of attempts or because redrives are stopped: a
+/// question, else a person.
+#[must_use]
+pub fn next_lookup(case: &RedriveCase<'_>) -> NextCheck {
+    let contract = case.pinned.narrower(case.current);
+    lookup_at(&contract, case).map_or(NextCheck::Person, |at| NextCheck::Lookup { at })
+}
+
 /// When a lookup can next show something.
 fn lookup_at(contract: &Contract, case: &RedriveCase<'_>) -> Option<Timestamp> {
     let lookup = contract.lookup.as_ref()?;

@@ -202,6 +202,7 @@ pub(super) fn unknown(
         Verdict::NotSent(_) | Verdict::NoEffect(_) => {
             attempts::disprove(&mut uncertain, about, finding_of(&seen.verdict), history);
         }
+        Verdict::Lost(cause) if taught_nothing(&seen.source, cause) => {}
         Verdict::Lost(cause) => attempts::note_loss(&mut uncertain, about, cause, history, at),
         Verdict::OtherEffect(kind) => {
             history.disagree(DisagreementKind::OtherEffect(*kind), at);
@@ -210,6 +211,20 @@ pub(super) fn unknown(
         }
     }
     Ok(unknown_or_free(uncertain, seen.next_check, history))
+}
+
+/// Whether a lookup had no answer, or one that says nothing: nothing moves but the next check. Asking makes no attempt more
+/// uncertain than it was, and a row of answers that did not have it goes on.
+fn taught_nothing(source: &Source, cause: &Cause) -> bool {
+    match source {
+        Source::Lookup => *cause != Cause::AbsentOnce,
+        Source::Owner(_)
+        | Source::Recovery { .. }
+        | Source::LateAnswer
+        | Source::Webhook
+        | Source::Operator { .. }
+        | Source::Restore => false,
+    }
 }
 
 /// A receipt is stored. Evidence against it is marked and leaves it; evidence for it changes nothing (R2).
