@@ -57,7 +57,7 @@ impl Catalog {
     /// One line per tool, by name.
     #[must_use]
     pub fn explain(&self) -> Vec<ToolLine> {
-        self.tools().map(|tool| line(tool)).collect()
+        self.tools().iter().map(|tool| line(tool)).collect()
     }
 }
 
@@ -99,6 +99,7 @@ fn lookup(contract: &Contract) -> String {
     match &lookup.request {
         LookupRequest::Http { method, path, .. } => format!("{method} {path}"),
         LookupRequest::Tool { tool, .. } => format!("tool {tool}"),
+        LookupRequest::Application => "by the application".to_owned(),
         LookupRequest::Nothing => "named by the contract, without a request".to_owned(),
     }
 }

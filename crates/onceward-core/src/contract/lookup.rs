@@ -64,6 +64,8 @@ pub enum LookupRequest {
         /// Its arguments, with placeholders in its texts.
         args: Map<String, Value>,
     },
+    /// The application that ran its own function asks, and reports what it was told.
+    Application,
     /// Nothing is sent: the effect shows itself by other means ([`LookupKind::EventStream`], a person).
     Nothing,
 }
@@ -139,6 +141,8 @@ struct LookupText {
     body: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked_by: Option<AskedBy>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     args: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,19 +169,30 @@ struct LookupText {
     whole_if: Option<Predicate>,
 }
 
+/// Who asks, where it is not Onceward.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AskedBy {
+    Application,
+}
+
 impl TryFrom<LookupText> for Lookup {
     type Error = &'static str;
     fn try_from(text: LookupText) -> Result<Self, Self::Error> {
-        let request = match (text.path, text.tool) {
-            (Some(_), Some(_)) => return Err("a lookup has a path or a tool, not both"),
-            (Some(path), None) => LookupRequest::Http {
+        let request = match (text.path, text.tool, text.asked_by) {
+            (Some(_), Some(_), _) => return Err("a lookup has a path or a tool, not both"),
+            (Some(_), None, Some(_)) | (None, Some(_), Some(_)) => {
+                return Err("a lookup that the application makes has no path and no tool");
+            }
+            (None, None, Some(AskedBy::Application)) => LookupRequest::Application,
+            (Some(path), None, None) => LookupRequest::Http {
                 method: text.method.unwrap_or_else(|| "GET".to_owned()),
                 path,
                 query: text.query,
                 body: text.body,
             },
-            (None, Some(tool)) => LookupRequest::Tool { tool, args: text.args },
-            (None, None) => LookupRequest::Nothing,
+            (None, Some(tool), None) => LookupRequest::Tool { tool, args: text.args },
+            (None, None, None) => LookupRequest::Nothing,
         };
         // A lookup that does not say by what it finds is one that looks for our marker: that is what a marker is for.
         let kind = text.kind.unwrap_or(LookupKind::ByInjectedMarker);
@@ -208,6 +223,7 @@ impl From<Lookup> for LookupText {
             query: BTreeMap::new(),
             body: None,
             tool: None,
+            asked_by: None,
             args: Map::new(),
             items: lookup.items,
             absent_statuses: lookup.absent_statuses,
@@ -232,6 +248,7 @@ impl From<Lookup> for LookupText {
                 text.tool = Some(tool);
                 text.args = args;
             }
+            LookupRequest::Application => text.asked_by = Some(AskedBy::Application),
             LookupRequest::Nothing => {}
         }
         text

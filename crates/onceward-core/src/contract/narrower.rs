@@ -37,7 +37,13 @@ impl Contract {
         both.responses = responses(&self.responses, &other.responses);
         both.precondition = self.precondition.clone().filter(|mine| Some(mine) == other.precondition.as_ref());
         both.effect = effect(&self.effect, &other.effect);
-        both.lookup = self.lookup.as_ref().map(|mine| lookup(mine, other.lookup.as_ref()));
+        both.lookup = match (&self.lookup, &other.lookup) {
+            (Some(mine), theirs) => Some(lookup(mine, theirs.as_ref())),
+            // A question that was written down later can still find the effect. That it finds nothing proves nothing: the
+            // attempts were made before anybody saw to it that they could be found.
+            (None, Some(theirs)) => Some(Lookup { absence_is_proof: super::AbsenceIsProof::Never, ..theirs.clone() }),
+            (None, None) => None,
+        };
         both.provenance.confidence = self.provenance.confidence.min(other.provenance.confidence);
         both.provenance.parts = self
             .provenance

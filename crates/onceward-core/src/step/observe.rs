@@ -202,7 +202,7 @@ pub(super) fn unknown(
         Verdict::NotSent(_) | Verdict::NoEffect(_) => {
             attempts::disprove(&mut uncertain, about, finding_of(&seen.verdict), history);
         }
-        Verdict::Lost(cause) if taught_nothing(&seen.source, cause) => {}
+        Verdict::Lost(cause) if taught_nothing(&seen.source, cause, about, &uncertain) => {}
         Verdict::Lost(cause) => attempts::note_loss(&mut uncertain, about, cause, history, at),
         Verdict::OtherEffect(kind) => {
             history.disagree(DisagreementKind::OtherEffect(*kind), at);
@@ -213,11 +213,11 @@ pub(super) fn unknown(
     Ok(unknown_or_free(uncertain, seen.next_check, history))
 }
 
-/// Whether a lookup had no answer, or one that says nothing: nothing moves but the next check. Asking makes no attempt more
-/// uncertain than it was, and a row of answers that did not have it goes on.
-fn taught_nothing(source: &Source, cause: &Cause) -> bool {
+/// Whether a lookup had no answer, or one that says nothing: it gives the attempt's own cause back, and nothing moves but the
+/// next check. A row of answers that did not have it goes on.
+fn taught_nothing(source: &Source, cause: &Cause, about: Option<AttemptNumber>, uncertain: &[Uncertain]) -> bool {
     match source {
-        Source::Lookup => *cause != Cause::AbsentOnce,
+        Source::Lookup => uncertain.iter().any(|one| Some(one.attempt) == about && one.cause == *cause),
         Source::Owner(_)
         | Source::Recovery { .. }
         | Source::LateAnswer

@@ -22,7 +22,7 @@ fn for_every_move(check: impl Fn(&Operation, &Event, &Operation) -> bool) {
 fn operator_spoke(event: &Event) -> bool {
     match event {
         Event::Observe(seen) => matches!(seen.source, Source::Operator { .. }),
-        Event::Close(_) | Event::Supersede { .. } => true,
+        Event::Close(_) | Event::Supersede { .. } | Event::Wait { .. } | Event::Acknowledge { .. } => true,
         Event::Approve { .. } | Event::Claim(_) | Event::Begin { .. } | Event::Extend { .. } | Event::Purge(_) => false,
     }
 }
@@ -36,6 +36,8 @@ fn verdict(event: &Event) -> Option<&Verdict> {
         | Event::Extend { .. }
         | Event::Close(_)
         | Event::Supersede { .. }
+        | Event::Wait { .. }
+        | Event::Acknowledge { .. }
         | Event::Purge(_) => None,
     }
 }
@@ -145,6 +147,8 @@ fn an_uncertain_attempt_leaves_only_by_evidence_about_it_by_success_or_by_a_pers
                 | Event::Claim(_)
                 | Event::Begin { .. }
                 | Event::Extend { .. }
+                | Event::Wait { .. }
+                | Event::Acknowledge { .. }
                 | Event::Purge(_) => false,
             };
             let disproved_by_this = speaks_of_it && disproved(after).contains(&attempt);

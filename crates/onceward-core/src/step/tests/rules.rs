@@ -187,6 +187,8 @@ fn r10_answers_without_the_effect_count_only_in_a_row() {
     assert_eq!(once.state.uncertain()[0].cause, Cause::ReplyLost, "why it is uncertain stays the same");
     assert_eq!(count(&does(&once, absent)), 2);
     assert_eq!(count(&does(&once, seen)), 0);
+    let no_answer = observe(about(1), Verdict::Lost(Cause::ReplyLost), Source::Lookup);
+    assert_eq!(count(&does(&once, no_answer)), 1, "a question without an answer says nothing either way");
 }
 
 #[test]
