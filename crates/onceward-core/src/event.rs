@@ -1,4 +1,4 @@
-//! What can happen to an operation: eight events, and everything learned about an attempt is an [`Observation`].
+//! What can happen to an operation: ten events, and everything learned about an attempt is an [`Observation`].
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,23 @@ pub enum Event {
         /// What the decision rests on.
         note: Option<String>,
     },
+    /// A person has looked at an unknown operation and decides to wait. Nothing moves but the check that is scheduled.
+    Wait {
+        /// Who looked.
+        by: Principal,
+        /// When the next check is due from now on; `None` where none is scheduled.
+        next_check: Option<Timestamp>,
+        /// What was seen.
+        note: Option<String>,
+    },
+    /// A person has seen the evidence against what is recorded, and lets the record stand. The receipt or the end stays as it
+    /// is; what is still to be sent may be sent.
+    Acknowledge {
+        /// Who saw it.
+        by: Principal,
+        /// What the decision rests on.
+        note: Option<String>,
+    },
     /// Payloads go, the identity stays.
     Purge(PurgeScope),
 }
@@ -61,6 +78,8 @@ impl Event {
             Self::Observe(_) => "observe",
             Self::Close(_) => "close",
             Self::Supersede { .. } => "supersede",
+            Self::Wait { .. } => "wait",
+            Self::Acknowledge { .. } => "acknowledge",
             Self::Purge(_) => "purge",
         }
     }

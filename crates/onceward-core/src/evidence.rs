@@ -4,6 +4,7 @@
 //! the effect ([`absence`]), or it has it ([`presence`]). Each needs the destination's own word, and none follows from age.
 
 mod absence;
+mod generation;
 mod lookup_answer;
 mod presence;
 mod redrive;
@@ -13,6 +14,7 @@ mod schedule;
 mod tests;
 
 pub use absence::{Absence, AbsenceCase, ChildProcess, Silence, absence};
+pub use generation::next_generation;
 pub(crate) use lookup_answer::compare;
 pub use lookup_answer::{Completeness, Reading, read_lookup};
 pub use presence::{Candidate, Compared, Presence, RecognisedBy, presence};

@@ -146,6 +146,8 @@ pub fn detail(event: &Event, row_took_it: Receipts) -> String {
             | Event::Extend { .. }
             | Event::Close(_)
             | Event::Supersede { .. }
+            | Event::Wait { .. }
+            | Event::Acknowledge { .. }
             | Event::Purge(_),
             Receipts::InRow | Receipts::InJournal,
         ) => serde_json::to_string(event),

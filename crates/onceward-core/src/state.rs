@@ -264,6 +264,10 @@ pub struct Disproved {
     pub send_before: Timestamp,
     /// What is known.
     pub finding: Finding,
+    /// Why it had been uncertain before that was known; `None` where it never was. It says what the destination may have
+    /// stored under the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
 }
 
 /// How an attempt is known to have had no effect.

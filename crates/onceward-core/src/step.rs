@@ -68,6 +68,20 @@ pub enum Refusal {
     /// There is nothing to approve.
     #[error("the operation does not wait for approval")]
     NothingToApprove,
+    /// No evidence contradicts what is recorded, or a person has seen it already.
+    #[error("no evidence against what is recorded waits for a person")]
+    NothingToAcknowledge,
+    /// No attempt is uncertain, so there is nothing to wait for.
+    #[error("no attempt of the operation is uncertain")]
+    NothingUncertain,
+    /// It was decided on an older version of the row: something happened to it since.
+    #[error("the operation moved since it was looked at: it was at version {seen} then and is at {version} now")]
+    Moved {
+        /// The version that was looked at.
+        seen: u32,
+        /// The version it has.
+        version: u32,
+    },
 }
 
 impl Operation {
@@ -178,6 +192,26 @@ fn place(
             reason: ClosureReason::SupersededBy(by.clone()),
             abandoned: unknown.attempts().to_vec(),
         })),
+
+        (S::Unknown(unknown), Event::Wait { next_check, .. }) => {
+            Ok(Unknown::new(unknown.attempts().to_vec(), *next_check).map_or(S::Unknown(unknown), S::Unknown))
+        }
+        (S::Proposed(_) | S::Approved(_), Event::Wait { .. }) => Err(Refusal::NothingUncertain),
+        (S::Succeeded(_) | S::Rejected(_) | S::Closed(_), Event::Wait { .. }) => Err(Refusal::Settled),
+
+        // What an open contradiction means for an uncertain attempt is a decision about that attempt.
+        (S::Unknown(_), Event::Acknowledge { .. }) => Err(Refusal::Uncertain),
+        (S::Pending(_), Event::Wait { .. } | Event::Acknowledge { .. }) => Err(Refusal::AttemptInFlight),
+        (
+            state @ (S::Proposed(_) | S::Approved(_) | S::Succeeded(_) | S::Rejected(_) | S::Closed(_)),
+            Event::Acknowledge { .. },
+        ) => {
+            if history.acknowledge(at) {
+                Ok(state)
+            } else {
+                Err(Refusal::NothingToAcknowledge)
+            }
+        }
 
         // An erasure of an unsettled operation is queued: its arguments are still needed to settle it (R24). `step`
         // carries it out as soon as the state is final, which for a settled operation is at once.

@@ -25,7 +25,7 @@ use crate::execute::{Claimed, told, visibility};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::settle::Recorded;
-use crate::store::{Applied, Command, Opening, Priority, Step};
+use crate::store::{Applied, Command, Expects, Opening, Priority, Step};
 
 /// What an application that asks for a claim gets.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Ledger {
                 }
                 None => {
                     let events = vec![Event::Claim(claim.clone())];
-                    Command::Step(Box::new(Step { key: key.clone(), events, actor }))
+                    Command::Step(Box::new(Step { key: key.clone(), events, actor, expects: Expects::Anything }))
                 }
             };
             match self.inner.store.submit(command, Priority::Claim).await? {
@@ -324,7 +324,7 @@ impl Inner {
         allowed: &Authorized<Execute>,
     ) -> Result<Operation, LedgerError> {
         let actor = format!("principal:{}", allowed.principal());
-        let step = Step { key: key.clone(), events: vec![event], actor };
+        let step = Step { key: key.clone(), events: vec![event], actor, expects: Expects::Anything };
         match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
             Applied::Stepped(operation) => Ok(operation),
             Applied::Refused { refusal: Refusal::ClaimLost, .. } => Err(LedgerError::ClaimLost),

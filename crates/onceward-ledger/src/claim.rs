@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::canonical::Canonical;
+use onceward_core::contract::Contract;
 use onceward_core::event::{Basis, Claim, DispatchMark, Event};
-use onceward_core::evidence::RedrivePermit;
-use onceward_core::key::{AttemptNumber, OperationKey, OwnerId};
+use onceward_core::evidence::{RedrivePermit, next_generation};
+use onceward_core::key::{AttemptNumber, Generation, OperationKey, OwnerId};
 use onceward_core::operation::Operation;
 use onceward_core::state::{Attempt, Finding, State};
 use onceward_core::time::Timestamp;
@@ -61,9 +62,19 @@ impl SendWindow {
 }
 
 impl Inner {
-    /// The event that claims the next attempt of `operation` for this process.
+    /// The event that claims the next attempt of `operation` for this process, under the key in use.
     pub(crate) fn next_claim(&self, operation: &Operation, basis: Basis, window: SendWindow) -> Event {
-        let generation = operation.history.generation;
+        self.claim_under(operation, operation.history.generation, basis, window)
+    }
+
+    /// The event that claims the next attempt after every earlier one is proved to have had no effect: under the key in use,
+    /// or under a new one where the destination holds something else under that (R4).
+    pub(crate) fn claim_after_proof(&self, operation: &Operation, contract: &Contract, window: SendWindow) -> Event {
+        let generation = next_generation(&operation.history, contract);
+        self.claim_under(operation, generation, Basis::NoEffectSoFar, window)
+    }
+
+    fn claim_under(&self, operation: &Operation, generation: Generation, basis: Basis, window: SendWindow) -> Event {
         Event::Claim(Claim {
             attempt: AttemptNumber(operation.history.attempts + 1),
             owner: self.owner.clone(),

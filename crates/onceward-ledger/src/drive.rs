@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::classify::{AttemptFacts, Classified, Next, NoAnswer, Observed, classify};
-use onceward_core::event::{About, Basis, Observation, Source};
+use onceward_core::event::{About, Observation, Source};
 use onceward_core::evidence::{RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
 use onceward_core::key::AttemptNumber;
 use onceward_core::operation::{Operation, Pin};
@@ -147,7 +147,7 @@ impl Run {
         }
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
         let (claim, window) = match &operation.state {
-            State::Approved(_) => (self.inner.next_claim(operation, Basis::NoEffectSoFar, window), window),
+            State::Approved(_) => (self.inner.claim_after_proof(operation, self.destination.contract(), window), window),
             State::Unknown(_) => match self.inner.redrive_permit(operation, &self.destination).await? {
                 Some(permit) => self.inner.next_redrive(operation, permit, window),
                 None => return Ok(None),

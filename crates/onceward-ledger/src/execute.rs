@@ -24,7 +24,7 @@ use crate::governor::Go;
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::running::{Entered, Seat};
-use crate::store::{Applied, Command, Opening, Priority, Step, StoreError};
+use crate::store::{Applied, Command, Expects, Opening, Priority, Step, StoreError};
 
 impl Ledger {
     /// Calls a tool whose effect happens at `destination`, once, however often this is called with the same identity.
@@ -251,7 +251,7 @@ impl Inner {
         let (claim, window) = match decision {
             Decision::Ready => {
                 self.is_as_approved(operation, call, destination)?;
-                (self.next_claim(operation, Basis::NoEffectSoFar, window), window)
+                (self.claim_after_proof(operation, destination.contract(), window), window)
             }
             _ => match self.redrive_permit(operation, destination).await? {
                 Some(redrive) if operation.history.attempts < call.retry.attempts_max => {
@@ -298,7 +298,7 @@ impl Inner {
         claim: Event,
         actor: String,
     ) -> Result<Claimed, LedgerError> {
-        let step = Step { key: operation.key.clone(), events: vec![claim], actor };
+        let step = Step { key: operation.key.clone(), events: vec![claim], actor, expects: Expects::Anything };
         fail::fail_point!("execute::before_claim");
         let applied = self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await;
         match self.known(&operation.key, applied).await? {
@@ -324,7 +324,12 @@ impl Inner {
             // Nothing may have happened, and nothing will any more.
             (Refusal::DeadlinePassed, State::Approved(_)) => {
                 let events = vec![Event::Close(CloseReason::DeadlinePassed)];
-                let step = Step { key: operation.key.clone(), events, actor: format!("owner:{}", self.owner) };
+                let step = Step {
+                    key: operation.key.clone(),
+                    events,
+                    actor: format!("owner:{}", self.owner),
+                    expects: Expects::Anything,
+                };
                 self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await?;
                 Ok(Claimed::Moved)
             }
@@ -346,7 +351,10 @@ impl Inner {
                 | Refusal::Begun
                 | Refusal::TooLate
                 | Refusal::CannotClose
-                | Refusal::NothingToApprove,
+                | Refusal::NothingToApprove
+                | Refusal::NothingToAcknowledge
+                | Refusal::NothingUncertain
+                | Refusal::Moved { .. },
                 _,
             ) => Ok(Claimed::Stays(Box::new(operation))),
         }

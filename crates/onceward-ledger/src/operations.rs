@@ -14,7 +14,7 @@ use onceward_core::step::Refusal;
 use crate::authorize::{Approve, Authorized, Decide, Execute, Grant, Purge, Read};
 use crate::error::LedgerError;
 use crate::ledger::Ledger;
-use crate::store::{Applied, Command, Filter, Page, Priority, Step};
+use crate::store::{Applied, Command, Expects, Filter, Page, Priority, Step};
 
 /// What a person decides about an unknown operation.
 #[derive(Clone, Debug)]
@@ -256,7 +256,7 @@ impl Ledger {
         events: Vec<Event>,
     ) -> Result<Operation, LedgerError> {
         let actor = format!("principal:{}", allowed.principal());
-        let step = Step { key: operation.key.clone(), events, actor };
+        let step = Step { key: operation.key.clone(), events, actor, expects: Expects::Anything };
         match self.inner.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
             Applied::Stepped(operation) => Ok(operation),
             Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),

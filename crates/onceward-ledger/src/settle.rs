@@ -13,7 +13,7 @@ use crate::claim::Held;
 use crate::error::LedgerError;
 use crate::ledger::Inner;
 use crate::limits;
-use crate::store::{Applied, Command, Priority, Step, StoreError};
+use crate::store::{Applied, Command, Expects, Priority, Step, StoreError};
 
 impl Inner {
     /// Records an observation about the attempt that `held` owns, and gives the operation as it stands then.
@@ -57,7 +57,12 @@ impl Inner {
     ) -> Result<Recorded, LedgerError> {
         let mut pause = Duration::from_millis(5);
         loop {
-            let step = Step { key: key.clone(), events: vec![Event::Observe(seen.clone())], actor: actor.to_owned() };
+            let step = Step {
+                key: key.clone(),
+                events: vec![Event::Observe(seen.clone())],
+                actor: actor.to_owned(),
+                expects: Expects::Anything,
+            };
             match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await {
                 Ok(Applied::Stepped(operation)) => return Ok(Recorded::Done(operation)),
                 Ok(Applied::Refused { refusal, operation }) => return Ok(Recorded::Refused(refusal, operation)),

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use onceward_core::event::Event;
 use onceward_core::journal::Entry;
-use onceward_core::key::{EffectId, OperationId, OperationKey, OwnerId, TenantId, ToolName};
+use onceward_core::key::{EffectId, OperationId, OperationKey, OutboundKey, OwnerId, TenantId, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::step::Refusal;
 use onceward_core::suspicion::Probe;
@@ -15,6 +15,8 @@ use onceward_core::time::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::credential::{Credential, CredentialHash};
+use crate::mark::Mark;
+use crate::metrics::histogram::Distribution;
 
 /// A boxed future, so that the engine can hold any store.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -75,6 +77,18 @@ pub struct Step {
     pub events: Vec<Event>,
     /// For the journal.
     pub actor: String,
+    /// What the operation must still be.
+    pub expects: Expects,
+}
+
+/// What an operation must still be for a step to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expects {
+    /// Whatever it is; the machine alone decides.
+    Anything,
+    /// This version, which is the number of its last journal entry: whoever decided looked at it, and nothing has happened to
+    /// it since.
+    Version(u32),
 }
 
 /// What became of a command. All but the first two of each pair changed nothing.
@@ -273,11 +287,69 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn credentials(&self) -> BoxFuture<'_, Result<Vec<Credential>, StoreError>>;
 
+    /// Operations of any tenant that have this mark, at most `limit` of them ([`marks`](crate::mark::marks)).
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn marked(&self, mark: &Mark, limit: u32) -> BoxFuture<'_, Result<Vec<OperationKey>, StoreError>>;
+
+    /// Outbound keys of attempts that owners hold, of any tenant; at most `limit` of them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn keys_held(&self, limit: u32) -> BoxFuture<'_, Result<Vec<OutboundKey>, StoreError>>;
+
+    /// How many operations of all tenants are unresolved. It takes as long as there are such, never as there are operations.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>>;
+
+    /// How much the writer has to do.
+    fn load(&self) -> Load;
+
     /// The identity of this ledger.
     fn id(&self) -> LedgerId;
 
     /// Whether the last write succeeded: a recoverer whose own writes fail proves nothing about others (R12).
     fn is_healthy(&self) -> bool;
+}
+
+/// Operations that are not settled and wait for something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The unknown ones, one row for each tool and cause.
+    pub unknown: Vec<UnknownCount>,
+    /// How many wait for approval.
+    pub proposed: u64,
+    /// How many are contradicted, settled ones among them, and no person has decided on it.
+    pub in_disagreement: u64,
+}
+
+/// Unknown operations of one tool for one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownCount {
+    /// The tool.
+    pub tool: ToolName,
+    /// The cause of the latest uncertain attempt, by its word.
+    pub cause: String,
+    /// How many.
+    pub count: u64,
+    /// How many of them nothing but a person will move: no check is scheduled.
+    pub for_a_person: u64,
+    /// When the earliest attempt of the oldest was claimed.
+    pub oldest: Timestamp,
+}
+
+/// How much a writer has to do, since the store was opened.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Commands that wait.
+    pub queued: u64,
+    /// How long commits took, in microseconds.
+    pub commits: Distribution,
+    /// How many commands were committed together.
+    pub groups: Distribution,
 }
 
 /// The identity of a ledger: random, made with the file, and shown in `/readyz`, so that two gateways on two files are seen.

@@ -9,7 +9,7 @@ use onceward_core::step::Refusal;
 use onceward_core::suspicion;
 use onceward_core::time::Timestamp;
 
-use crate::store::{Applied, Found, Opening, Step, Wants};
+use crate::store::{Applied, Expects, Found, Opening, Step, Wants};
 
 /// What a store has to write for a command, and what it answers once that is durable.
 #[derive(Debug)]
@@ -76,6 +76,8 @@ fn effect_id(event: &Event) -> Option<&EffectId> {
         | Event::Extend { .. }
         | Event::Close(_)
         | Event::Supersede { .. }
+        | Event::Wait { .. }
+        | Event::Acknowledge { .. }
         | Event::Purge(_) => None,
     }
 }
@@ -121,7 +123,14 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
     let Some(before) = found.operation else {
         return unchanged(Applied::NoSuchOperation);
     };
-    let Step { mut events, actor, .. } = step;
+    let Step { mut events, actor, expects, .. } = step;
+    match expects {
+        Expects::Version(seen) if seen != before.journal.seq => {
+            let refusal = Refusal::Moved { seen, version: before.journal.seq };
+            return unchanged(Applied::Refused { refusal, operation: before });
+        }
+        Expects::Version(_) | Expects::Anything => {}
+    }
     if found.same_effect.is_some()
         && let Some(about) = events.iter().find_map(effect_about)
     {
@@ -159,6 +168,8 @@ fn effect_about(event: &Event) -> Option<About> {
         | Event::Extend { .. }
         | Event::Close(_)
         | Event::Supersede { .. }
+        | Event::Wait { .. }
+        | Event::Acknowledge { .. }
         | Event::Purge(_) => None,
     }
 }

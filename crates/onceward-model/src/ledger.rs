@@ -95,6 +95,8 @@ impl Ledger {
             | Event::Observe(_)
             | Event::Close(_)
             | Event::Supersede { .. }
+            | Event::Wait { .. }
+            | Event::Acknowledge { .. }
             | Event::Purge(_) => false,
         };
         let decided = matches!(event, Event::Observe(seen) if matches!(seen.source, Source::Operator { .. }));
@@ -192,6 +194,7 @@ pub fn created(arguments: &Canonical) -> Operation {
             lane: None,
             deadline: None,
             corrects: None,
+            second_of: None,
             title: None,
             suspicion: None,
             pin: None,

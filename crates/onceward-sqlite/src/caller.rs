@@ -11,7 +11,7 @@ use onceward_core::receipt::Receipt;
 use onceward_core::state::State;
 use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
-use onceward_ledger::store::{Applied, Command, Opening, Step, StoreError};
+use onceward_ledger::store::{Applied, Command, Expects, Opening, Step, StoreError};
 use rusqlite::{Connection, Transaction};
 
 use crate::apply::{self, Desk, Landmark, Outcome, Recent};
@@ -181,7 +181,12 @@ impl Begun<'_> {
             next_check: None,
             note: None,
         });
-        let step = Step { key: self.operation.key.clone(), events: vec![seen], actor: format!("owner:{}", self.owner) };
+        let step = Step {
+            key: self.operation.key.clone(),
+            events: vec![seen],
+            actor: format!("owner:{}", self.owner),
+            expects: Expects::Anything,
+        };
         let command = Command::Step(Box::new(step));
         let outcome = apply::apply(self.connection, &command, None, at, &mut self.desk)?;
         match (outcome.answer, outcome.written) {

@@ -205,6 +205,8 @@ fn claimed(opening: &Opening) -> Option<(OwnerId, AttemptNumber)> {
         | Event::Observe(_)
         | Event::Close(_)
         | Event::Supersede { .. }
+        | Event::Wait { .. }
+        | Event::Acknowledge { .. }
         | Event::Purge(_) => None,
     })
 }

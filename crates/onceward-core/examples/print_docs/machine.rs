@@ -92,9 +92,12 @@ fn move_row(_: &Operation, event: &Event) -> Option<String> {
             onceward_core::event::Basis::NoEffectSoFar => "claim".to_owned(),
             onceward_core::event::Basis::Redrive(_) => "claim, redrive".to_owned(),
         }),
-        Event::Approve { .. } | Event::Begin { .. } | Event::Extend { .. } | Event::Supersede { .. } => {
-            Some(event.name().to_owned())
-        }
+        Event::Approve { .. }
+        | Event::Begin { .. }
+        | Event::Extend { .. }
+        | Event::Supersede { .. }
+        | Event::Wait { .. }
+        | Event::Acknowledge { .. } => Some(event.name().to_owned()),
     }
 }
 
@@ -163,6 +166,8 @@ fn edges() -> BTreeMap<(&'static str, &'static str), BTreeSet<String>> {
                 | Event::Begin { .. }
                 | Event::Extend { .. }
                 | Event::Supersede { .. }
+                | Event::Wait { .. }
+                | Event::Acknowledge { .. }
                 | Event::Purge(_) => event.name().to_owned(),
             };
             edges.entry((before.state.name(), after.state.name())).or_default().insert(label);

@@ -107,6 +107,7 @@ pub(crate) fn created(state: State) -> Operation {
             lane: None,
             deadline: None,
             corrects: None,
+            second_of: None,
             title: None,
             suspicion: None,
             pin: None,
@@ -212,6 +213,7 @@ pub(crate) fn operations() -> Vec<(&'static str, Operation)> {
         next_check: Some(second(60)),
         note: None,
     });
+    let (attempt_1, other) = (About::Attempt(AttemptNumber(1)), Verdict::Effect(receipt("T-2")));
     let successor = Event::Supersede { by: OperationId::parse("another").expect("a name"), note: None };
     vec![
         ("proposed", proposed()),
@@ -231,6 +233,7 @@ pub(crate) fn operations() -> Vec<(&'static str, Operation)> {
         ("unknown, never approved", restored),
         ("succeeded", done.clone()),
         ("succeeded, an attempt was uncertain", attempted(&one_lost, Verdict::Effect(receipt("T-1")))),
+        ("succeeded, contradicted", moved(&done, &[observe(attempt_1, other, Source::Webhook)])),
         ("succeeded, erased", moved(&done, &[Event::Purge(PurgeScope::Everything)])),
         ("rejected", refused.clone()),
         ("rejected, erased", moved(&refused, &[Event::Purge(PurgeScope::Everything)])),
@@ -306,6 +309,9 @@ pub(crate) fn moves(operation: &Operation) -> Vec<Event> {
         Event::Begin { attempt: last, owner: owner(last.0 + 1) },
         Event::Extend { attempt: last, owner: running, settle_by: second(300) },
         Event::Supersede { by: OperationId::parse("another").expect("a name"), note: None },
+        Event::Wait { by: person(), next_check: None, note: None },
+        Event::Wait { by: person(), next_check: Some(second(90)), note: None },
+        Event::Acknowledge { by: person(), note: None },
         Event::Purge(PurgeScope::Arguments),
         Event::Purge(PurgeScope::Everything),
     ];

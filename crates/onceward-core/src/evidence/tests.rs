@@ -134,6 +134,7 @@ fn the_horizon_is_counted_from_the_first_claim_that_may_have_shown_the_key() {
         claimed_at: second(0),
         send_before: second(10),
         finding,
+        cause: None,
     };
     let valid_until = |disproved: &[Disproved]| {
         may_redrive(&RedriveCase { disproved, ..case(&keyed, &uncertain, second(3 * HOUR)) }).unwrap().valid_until()

@@ -39,6 +39,7 @@ pub(super) fn disproved(attempt: &Attempt, finding: Finding) -> Disproved {
         claimed_at: attempt.claimed_at,
         send_before: attempt.send_before,
         finding,
+        cause: None,
     }
 }
 
@@ -75,6 +76,7 @@ pub(super) fn disprove(
             claimed_at: one.claimed_at,
             send_before: one.send_before,
             finding,
+            cause: Some(one.cause),
         });
     }
 }

@@ -14,11 +14,11 @@ use onceward_core::key::{
 use onceward_core::operation::{Binding, Dispatcher, History, Operation, Terms};
 use onceward_core::receipt::{Answer, Kept, Receipt};
 use onceward_core::state::{Proposal, ProposalReason, Ready, State};
-use onceward_core::suspicion::{Probe, Suspicion};
+use onceward_core::suspicion::{Manner, Probe, Suspicion};
 use onceward_core::time::Timestamp;
 
 use crate::clock::{Clock, SystemClock};
-use crate::store::{Command, Opening, Step};
+use crate::store::{Command, Expects, Opening, Step};
 
 /// The machine's time.
 #[must_use]
@@ -103,6 +103,7 @@ impl Sample {
                 lane: None,
                 deadline: None,
                 corrects: None,
+                second_of: None,
                 title: Some(format!("Ticket {}", self.key.id)),
                 suspicion: self.suspicion(),
                 pin: None,
@@ -135,7 +136,7 @@ impl Sample {
             operation: self.operation(State::Approved(Ready::default())),
             events,
             actor: "agent-1".to_owned(),
-            probe: self.suspicion().map(|suspicion| Probe { suspicion, other_marks: Vec::new() }),
+            probe: self.suspicion().map(|suspicion| Probe { suspicion, other_marks: Vec::new(), manner: Manner::Sent }),
         }
     }
 
@@ -229,5 +230,5 @@ pub fn lost(attempt: u32, owner: &str, next_check: Option<Timestamp>) -> Event {
 /// A step with these events.
 #[must_use]
 pub fn step(key: &OperationKey, events: Vec<Event>) -> Command {
-    Command::Step(Box::new(Step { key: key.clone(), events, actor: "engine".to_owned() }))
+    Command::Step(Box::new(Step { key: key.clone(), events, actor: "engine".to_owned(), expects: Expects::Anything }))
 }

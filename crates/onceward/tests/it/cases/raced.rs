@@ -14,7 +14,7 @@ use onceward::core::step::Refusal;
 use onceward::local::execute_local;
 use onceward::recover::InstanceLocked;
 use onceward::sqlite::Effect;
-use onceward::store::{Applied, Command, OwnerKind, Priority, Step, Store as _};
+use onceward::store::{Applied, Command, Expects, OwnerKind, Priority, Step, Store as _};
 use onceward::{Intervals, Ledger, Settings};
 use serde_json::json;
 use tokio::sync::{Barrier, Notify};
@@ -239,7 +239,7 @@ async fn r099_of_two_recoverers_with_one_list_the_second_changes_nothing() {
             note: None,
         };
         let step =
-            Step { key: listed.key.clone(), events: vec![Event::Observe(seen)], actor: format!("recovery:{by}") };
+            Step { key: listed.key.clone(), events: vec![Event::Observe(seen)], actor: format!("recovery:{by}"), expects: Expects::Anything };
         Command::Step(Box::new(step))
     };
     let stores = [stage.store(), stage.store()];
