@@ -4,6 +4,7 @@
 //! [`evidence`](crate::evidence) whether an uncertain attempt may be followed by another one. docs/contracts/README.md
 //! describes every field for the person who writes one.
 
+mod catalog;
 mod dimension;
 mod key_rules;
 mod lookup;
@@ -21,6 +22,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use catalog::built_in;
 pub use dimension::{
     AbsenceIsProof, AfterExpiry, Confidence, Consistency, HorizonClock, HorizonKind, InFlight, Kept, LookupKind,
     Mechanism, OtherInput, SameInput, Saved,
@@ -31,10 +33,12 @@ pub use key_rules::{
 pub use lookup::{ABSENCES_REQUIRED_UNSAID, Compare, Lookup, LookupRequest, Match, Recognise};
 pub use parts::{
     About, Concurrency, EffectRules, Execution, Horizon, IndeterminateAnswer, IsError, LiveCredential, Locator,
-    MarkerField, Meaning, Mismatch, MissingMarker, Precondition, Provenance, Recognised, Repetition, ReplayMarker,
-    ResponseRule, RetryHint, Scope, Source,
+    MarkerField, Meaning, Mismatch, MissingMarker, Precondition, Provenance, ProxyRules, Recognised, Repetition,
+    ReplayMarker, ResponseRule, RetryHint, Scope, Source,
 };
-pub use predicate::{AnyElement, BodyTexts, BodyValue, BodyValues, HeaderValue, Predicate, Seen, header};
+pub use predicate::{
+    AnyElement, BodyTexts, BodyValue, BodyValues, FewerElements, HeaderTexts, HeaderValue, Predicate, Seen, header,
+};
 pub use span::{InvalidSpan, Span};
 pub use validate::ContractError;
 
@@ -101,6 +105,9 @@ pub struct Contract {
     /// What makes the request harmless to repeat without a key (kind I).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precondition: Option<Precondition>,
+    /// What of a vendor's client's request matters beside its body, through the proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyRules>,
     /// How a credential of the live system is told from one of a test system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_credential: Option<LiveCredential>,
@@ -165,6 +172,7 @@ impl Contract {
             lookup: None,
             responses: Vec::new(),
             precondition: None,
+            proxy: None,
             live_credential: None,
             provenance: Provenance::default(),
         }
@@ -218,20 +226,4 @@ impl Contract {
             serde_json_canonicalizer::to_vec(self).or_else(|_| serde_json::to_vec(self)).unwrap_or_default();
         Sha256::digest(canonical).into()
     }
-}
-
-const BUILT_IN: [&str; 5] = [
-    include_str!("../../../contracts/stripe.v1.toml"),
-    include_str!("../../../contracts/stripe.v2.toml"),
-    include_str!("../../../contracts/ietf.idempotency_key.toml"),
-    include_str!("../../../contracts/oasis.repeatable.toml"),
-    include_str!("../../../contracts/none.toml"),
-];
-
-/// The contracts that come with Onceward.
-///
-/// # Errors
-/// A file under `contracts/` is broken; a test reads them all, so a release has none.
-pub fn built_in() -> Result<Vec<Contract>, ContractError> {
-    BUILT_IN.iter().map(|text| Contract::parse(text)).collect()
 }

@@ -135,6 +135,9 @@ fn responses(mine: &[ResponseRule], theirs: &[ResponseRule]) -> Vec<ResponseRule
 
 /// The question stays the one that fits what was sent; what its answer proves is what both say.
 fn lookup(mine: &Lookup, theirs: Option<&Lookup>) -> Lookup {
+    if theirs == Some(mine) {
+        return mine.clone();
+    }
     let mut both = mine.clone();
     let same_question = theirs.filter(|theirs| theirs.request == mine.request && theirs.recognise == mine.recognise);
     match same_question {

@@ -195,8 +195,20 @@ pub struct IndeterminateAnswer {
     /// Headers, its stop-retry signal among them.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The body, with the placeholders `{operation_id}` and `{message}`, both escaped as inside a JSON text.
+    /// The body, with the placeholders `{operation_id}`, `{message}` and `{code}` (the outcome in one word), each escaped as
+    /// inside a JSON text.
     pub body: String,
+}
+
+/// Headers of a vendor's client that the proxy lets through beside `Accept` and `Content-Type`. Every other one stays behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProxyRules {
+    /// Those that are part of the scope of a key, such as a sub-account: with another value it is another operation.
+    pub scope: Vec<String>,
+    /// Those that change how a request is read or answered, such as an API version. The first attempt's value goes with every
+    /// later one; an upgraded client makes no other operation by it.
+    pub pinned: Vec<String>,
 }
 
 /// A place in an answer.

@@ -17,6 +17,8 @@ pub enum Predicate {
     HeaderExists(String),
     /// A header has exactly this value, letter case aside.
     HeaderEquals(HeaderValue),
+    /// A header's value contains one of these, letter case aside.
+    HeaderContains(HeaderTexts),
     /// The body has something at this place.
     BodyExists(Pointer),
     /// The body has exactly this at that place.
@@ -27,12 +29,17 @@ pub enum Predicate {
     BodyTextContains(BodyTexts),
     /// Some element of the list at a place satisfies this. Pointers inside are relative to the element.
     AnyElement(AnyElement),
+    /// The list at a place has fewer elements than that: a page that is not full is the last one.
+    FewerElements(FewerElements),
     /// The answer's text contains one of these, letter case aside.
     TextContains(Vec<String>),
     /// One of these holds.
     AnyOf(Vec<Predicate>),
     /// All of these hold. An empty list holds never: a condition that was left out must not match everything.
     AllOf(Vec<Predicate>),
+    /// None of these holds. An empty list holds never. What is not there does not hold, so this is no way to recognise a
+    /// success or a refusal: use it to tell apart what something else has recognised.
+    NoneOf(Vec<Predicate>),
 }
 
 /// A header and its value.
@@ -43,6 +50,16 @@ pub struct HeaderValue {
     pub name: String,
     /// Its value.
     pub value: String,
+}
+
+/// A header and texts that may stand in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderTexts {
+    /// The header's name.
+    pub name: String,
+    /// The texts.
+    pub texts: Vec<String>,
 }
 
 /// A place in the body and a value.
@@ -85,6 +102,16 @@ pub struct AnyElement {
     pub is: Box<Predicate>,
 }
 
+/// A list in the body and how long it would be if there were more of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FewerElements {
+    /// The list's place.
+    pub at: Pointer,
+    /// How many elements a full page has.
+    pub than: u32,
+}
+
 /// An answer as predicates see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
@@ -123,14 +150,19 @@ impl Predicate {
             Self::HeaderEquals(wanted) => {
                 seen.header(&wanted.name).is_some_and(|value| value.eq_ignore_ascii_case(&wanted.value))
             }
+            Self::HeaderContains(wanted) => {
+                seen.header(&wanted.name).is_some_and(|value| contains_any(value, &wanted.texts))
+            }
             Self::TextContains(texts) => contains_any(seen.text, texts),
             Self::BodyExists(_)
             | Self::BodyEquals(_)
             | Self::BodyIn(_)
             | Self::BodyTextContains(_)
-            | Self::AnyElement(_) => seen.body.is_some_and(|body| self.holds_in(body, seen)),
+            | Self::AnyElement(_)
+            | Self::FewerElements(_) => seen.body.is_some_and(|body| self.holds_in(body, seen)),
             Self::AnyOf(parts) => parts.iter().any(|part| part.holds(seen)),
             Self::AllOf(parts) => !parts.is_empty() && parts.iter().all(|part| part.holds(seen)),
+            Self::NoneOf(parts) => !parts.is_empty() && !parts.iter().any(|part| part.holds(seen)),
         }
     }
 
@@ -145,13 +177,20 @@ impl Predicate {
             Self::AnyElement(wanted) => wanted.at.get(body).and_then(Value::as_array).is_some_and(|elements| {
                 elements.iter().any(|element| wanted.is.holds(&Seen { body: Some(element), ..*seen }))
             }),
+            Self::FewerElements(wanted) => wanted
+                .at
+                .get(body)
+                .and_then(Value::as_array)
+                .is_some_and(|elements| elements.len() < wanted.than as usize),
             Self::Status(_)
             | Self::StatusClass(_)
             | Self::HeaderExists(_)
             | Self::HeaderEquals(_)
+            | Self::HeaderContains(_)
             | Self::TextContains(_)
             | Self::AnyOf(_)
-            | Self::AllOf(_) => self.holds(seen),
+            | Self::AllOf(_)
+            | Self::NoneOf(_) => self.holds(seen),
         }
     }
 
@@ -159,16 +198,21 @@ impl Predicate {
     pub(super) fn is_vacuous(&self) -> bool {
         match self {
             Self::Status(list) | Self::StatusClass(list) => list.is_empty(),
-            Self::TextContains(texts) => texts.is_empty() || texts.iter().any(|text| text.trim().is_empty()),
-            Self::BodyTextContains(wanted) => {
-                wanted.texts.is_empty() || wanted.texts.iter().any(|text| text.trim().is_empty())
-            }
+            Self::TextContains(texts) => matches_anything(texts),
+            Self::BodyTextContains(wanted) => matches_anything(&wanted.texts),
+            Self::HeaderContains(wanted) => matches_anything(&wanted.texts),
+            Self::FewerElements(wanted) => wanted.than == 0,
             Self::BodyIn(wanted) => wanted.values.is_empty(),
             Self::AnyElement(wanted) => wanted.is.is_vacuous(),
-            Self::AnyOf(parts) | Self::AllOf(parts) => parts.is_empty() || parts.iter().any(Self::is_vacuous),
+            Self::AnyOf(parts) | Self::AllOf(parts) | Self::NoneOf(parts) => parts.is_empty() || parts.iter().any(Self::is_vacuous),
             Self::HeaderExists(_) | Self::HeaderEquals(_) | Self::BodyExists(_) | Self::BodyEquals(_) => false,
         }
     }
+}
+
+/// Whether a list of texts holds nothing, or a text that every other one contains.
+fn matches_anything(texts: &[String]) -> bool {
+    texts.is_empty() || texts.iter().any(|text| text.trim().is_empty())
 }
 
 fn contains_any(text: &str, wanted: &[String]) -> bool {
@@ -210,9 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn the_last_page_of_a_list_is_told_by_its_length_or_by_what_is_missing() {
+        assert!(holds("{ fewer_elements = { at = \"\", than = 3 } }", 200, "[1,2]"));
+        assert!(!holds("{ fewer_elements = { at = \"\", than = 2 } }", 200, "[1,2]"));
+        assert!(!holds("{ fewer_elements = { at = \"/items\", than = 2 } }", 200, "{}"), "no list is not a short one");
+        assert!(holds("{ header_contains = { name = \"x-state\", texts = [\"reject\"] } }", 200, "{}"));
+        assert!(!holds("{ none_of = [{ header_contains = { name = \"x-state\", texts = [\"reject\"] } }] }", 200, "{}"));
+        assert!(holds("{ none_of = [{ header_exists = \"link\" }] }", 200, "{}"));
+    }
+
+    #[test]
     fn a_condition_that_was_left_out_matches_nothing() {
         assert!(!holds("{ all_of = [] }", 200, "{}"));
         assert!(!holds("{ any_of = [] }", 200, "{}"));
+        assert!(!holds("{ none_of = [] }", 200, "{}"));
         assert!(!holds("{ text_contains = [] }", 200, "{}"));
     }
 

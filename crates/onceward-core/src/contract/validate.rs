@@ -173,6 +173,9 @@ impl Contract {
                 check.header("indeterminate.headers", name)?;
             }
         }
+        for name in self.proxy.iter().flat_map(|rules| rules.scope.iter().chain(&rules.pinned)) {
+            check.header("proxy", name)?;
+        }
         match self.marker.as_ref().and_then(|marker| marker.max_length) {
             Some(max) => check.that(
                 "marker.max_length",
@@ -240,7 +243,8 @@ impl Check<'_> {
                 method == "GET" || method == "POST" || method == "QUERY",
                 "a lookup asks and writes nothing: GET, QUERY, or a POST that only reads",
             )?;
-            self.that("lookup.path", path.starts_with('/'), "a path begins with '/'")?;
+            let begins = path.starts_with('/') || path.starts_with("{path}");
+            self.that("lookup.path", begins, "a path begins with '/', or with {path} for that of the write itself")?;
         }
         if let LookupRequest::Tool { tool, .. } = &lookup.request {
             self.that("lookup.tool", !tool.is_empty() && tool.len() <= NAME_BYTES_MAX, "the tool has no usable name")?;
