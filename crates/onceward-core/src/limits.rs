@@ -20,6 +20,10 @@ pub const DISPROVED_MAX: usize = 2 * ATTEMPTS_MAX as usize;
 /// The longest text of evidence, reason or cause that a person gives, in bytes. A file is named by its hash instead.
 pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 
+/// How far ahead a person may put off an automatic check. Keys are forgotten and effects scroll out of lists meanwhile; whoever
+/// needs longer says so again.
+pub const DECISION_WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
 const _: () = assert!(NAME_BYTES_MAX <= OPERATION_ID_BYTES_MAX);
 const _: () = assert!(ATTEMPTS_MAX >= 8, "a redrive budget and a person's decisions must both fit");
 
@@ -83,6 +87,12 @@ pub const RETRY_BUDGET_WINDOW: Duration = Duration::from_secs(10);
 
 /// The shortest time between two lookups of one operation: a destination that answers at once is not asked in a loop.
 pub const LOOKUP_PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// The pause before the first redrive that no caller waits for, and the longest one. Ten attempts are spread over half an hour:
+/// longer than a deployment, shorter than the shortest horizon worth the name.
+pub const CHECK_PAUSE_FIRST: Duration = Duration::from_secs(2);
+/// See [`CHECK_PAUSE_FIRST`].
+pub const CHECK_PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// How long after its latest attempt an operation is still looked up by itself. Destinations that show an effect only after
 /// a week do not show it by waiting longer.

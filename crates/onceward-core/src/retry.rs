@@ -15,7 +15,7 @@ pub use budget::{Budget, BudgetPolicy, Spend};
 
 use crate::contract::Span;
 use crate::key::AttemptNumber;
-use crate::limits::ATTEMPTS_MAX;
+use crate::limits::{ATTEMPTS_MAX, CHECK_PAUSE_FIRST, CHECK_PAUSE_MAX};
 use crate::time::Timestamp;
 
 /// How often and how fast.
@@ -33,10 +33,10 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Five dispatches: 50 ms after a transport fault, 1 s after throttling, doubling up to 30 s.
+    /// Ten dispatches: 50 ms after a transport fault, 1 s after throttling, doubling up to 30 s.
     fn default() -> Self {
         Self {
-            attempts_max: 5,
+            attempts_max: 10,
             transport_base: Span::milliseconds(50),
             throttle_base: Span::seconds(1),
             cap: Span::seconds(30),
@@ -84,9 +84,18 @@ impl Chance {
         Self((bits >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    fn of(self, whole: Duration) -> Duration {
+    /// That part of a length of time.
+    #[must_use]
+    pub fn of(self, whole: Duration) -> Duration {
         whole.mul_f64(self.0)
     }
+}
+
+/// How long background work waits before it sends the key of an operation again that has had that many attempts: nobody waits
+/// for it any more, and a destination that has been away for a minute is likely to be away for another.
+#[must_use]
+pub fn pause_between_checks(attempts: u32) -> Duration {
+    CHECK_PAUSE_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(20)).min(CHECK_PAUSE_MAX)
 }
 
 /// When the attempt after `last` may be made.

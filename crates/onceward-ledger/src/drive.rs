@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use onceward_core::classify::{AttemptFacts, Classified, Next, NoAnswer, Observed, classify};
 use onceward_core::event::{About, Observation, Source};
-use onceward_core::evidence::{RedriveCase, RedrivePermit, ScopeEquality, may_redrive};
 use onceward_core::key::AttemptNumber;
-use onceward_core::operation::{Operation, Pin};
+use onceward_core::operation::Operation;
 use onceward_core::retry::{self, Because, Chance, Retry, RetryPolicy, Spend};
 use onceward_core::state::State;
 
@@ -41,7 +40,10 @@ impl Run {
             let attempt = held.attempt();
             let classified = self.attempt(&held, &operation, window).await;
             let then = classified.then;
-            operation = self.inner.settle(held, self.observation(attempt, classified)).await?;
+            let mut seen = self.observation(attempt, classified);
+            // A check that cannot be worked out now is left to a person; the answer itself is never held up by it.
+            seen.next_check = self.inner.check_after(&operation, &seen, Some(then)).await.unwrap_or_default();
+            operation = self.inner.settle(held, seen).await?;
             match self.another(&operation, attempt, &then).await? {
                 Some((next, claimed, opened)) => {
                     held = next;
@@ -117,6 +119,10 @@ impl Run {
         if operation.history.attempts != last.0 || self.inner.is_stopping() {
             return Ok(None);
         }
+        // What goes on for longer than a caller waits is the reconciler's.
+        if last.0 >= limits::ATTEMPTS_IN_CALL_MAX && self.inner.directory.get().is_some() {
+            return Ok(None);
+        }
         let (Next::RetrySameKey { not_before } | Next::Wait { not_before }) = then else { return Ok(None) };
         let because = if not_before.is_some() { Because::Throttled } else { Because::Fault };
         let now = self.inner.clock.now();
@@ -147,7 +153,9 @@ impl Run {
         }
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
         let (claim, window) = match &operation.state {
-            State::Approved(_) => (self.inner.claim_after_proof(operation, self.destination.contract(), window), window),
+            State::Approved(_) => {
+                (self.inner.claim_after_proof(operation, self.destination.contract(), window), window)
+            }
             State::Unknown(_) => match self.inner.redrive_permit(operation, &self.destination).await? {
                 Some(permit) => self.inner.next_redrive(operation, permit, window),
                 None => return Ok(None),
@@ -170,36 +178,6 @@ impl Run {
 }
 
 impl Inner {
-    /// Permission to send the same key again, if the destination's contract gives it here and now (R6).
-    pub(crate) async fn redrive_permit(
-        &self,
-        operation: &Operation,
-        destination: &Arc<dyn Destination>,
-    ) -> Result<Option<RedrivePermit>, LedgerError> {
-        if operation.history.in_disagreement() || !self.governor.redrives(destination.scope()) {
-            return Ok(None);
-        }
-        let Some(pin) = &operation.terms.pin else { return Ok(None) };
-        let Some(pinned) = self.pins.pinned(&*self.store, &pin.contract).await? else { return Ok(None) };
-        let scope = scope_equality(pin, operation, &**destination);
-        let case = RedriveCase {
-            pinned: &pinned,
-            current: destination.contract(),
-            scope,
-            uncertain: operation.state.uncertain(),
-            disproved: &operation.history.disproved,
-            last_attempt: AttemptNumber(operation.history.attempts),
-            now: self.clock.now(),
-        };
-        match may_redrive(&case) {
-            Ok(permit) => Ok(Some(permit)),
-            Err(why) => {
-                tracing::debug!(key = %operation.key, ?why, "the same key may not be sent again");
-                Ok(None)
-            }
-        }
-    }
-
     pub(crate) fn chance(&self) -> Chance {
         let mut bits = [0; 8];
         // Without randomness the pause is the longest, which is the safe side.
@@ -207,22 +185,5 @@ impl Inner {
             Ok(()) => Chance::from_bits(u64::from_le_bytes(bits)),
             Err(_) => Chance::from_bits(u64::MAX),
         }
-    }
-}
-
-/// Whether a repetition reaches the place where the first attempt went, with the same request: under a key that it knows, the
-/// destination would take another one for a mistake.
-pub(crate) fn scope_equality(pin: &Pin, operation: &Operation, destination: &dyn Destination) -> ScopeEquality {
-    if pin.scope != destination.scope() {
-        return ScopeEquality::Different;
-    }
-    match (&pin.request, operation.binding.arguments.present()) {
-        (None, _) => ScopeEquality::Same,
-        (Some(_), None) => ScopeEquality::Unprovable,
-        (Some(first), Some(arguments)) => match destination.request_digest(arguments) {
-            Some(now) if now == *first => ScopeEquality::Same,
-            Some(_) => ScopeEquality::Different,
-            None => ScopeEquality::Unprovable,
-        },
     }
 }

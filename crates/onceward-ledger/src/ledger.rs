@@ -1,7 +1,7 @@
 //! The engine: one value that a process opens over a store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use onceward_core::fingerprint::FingerprintKeys;
@@ -11,10 +11,13 @@ use onceward_core::outbound::LedgerSecret;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
+use crate::directory::Directory;
 use crate::error::LedgerError;
 use crate::governor::Governor;
 use crate::limits;
+use crate::metrics::{Counting, Metrics};
 use crate::pins::Pins;
+use crate::reconcile::Checks;
 use crate::running::Running;
 use crate::runtime::Runtime;
 use crate::store::{Command, OwnerKind, Priority, Store};
@@ -73,7 +76,11 @@ pub(crate) struct Inner {
     pub(crate) pins: Pins,
     pub(crate) governor: Governor,
     pub(crate) dispatches: Arc<Semaphore>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: AtomicBool,
+    /// Where background work finds destinations; set when the reconciler starts.
+    pub(crate) directory: OnceLock<Arc<dyn Directory>>,
+    pub(crate) checks: Checks,
 }
 
 impl Ledger {
@@ -84,6 +91,8 @@ impl Ledger {
     /// [`LedgerError::Store`] when the ledger cannot be written; then nothing may be dispatched.
     pub async fn open(settings: Settings) -> Result<Self, LedgerError> {
         let Settings { store, secret, keys, clock, runtime, kind, intervals } = settings;
+        let metrics = Arc::new(Metrics::default());
+        let store: Arc<dyn Store> = Arc::new(Counting::over(store, Arc::clone(&metrics)));
         let owner = fresh_owner();
         store.submit(Command::Beat { owner: owner.clone(), kind, beat: 1 }, Priority::Beat).await?;
         let inner = Arc::new(Inner {
@@ -99,7 +108,10 @@ impl Ledger {
             pins: Pins::default(),
             governor: Governor::default(),
             dispatches: Arc::new(Semaphore::new(limits::DISPATCHES_MAX)),
+            metrics,
             stopping: AtomicBool::new(false),
+            directory: OnceLock::new(),
+            checks: Checks::default(),
         });
         let ledger = Self { inner };
         ledger.start_background();

@@ -4,6 +4,7 @@
 //! transaction of the [`store`].
 
 pub mod application;
+pub mod approvals;
 pub mod authorize;
 pub mod call;
 mod claim;
@@ -18,8 +19,13 @@ mod governor;
 pub mod ledger;
 pub mod limits;
 pub mod local;
+pub mod lookup;
+pub mod mark;
+pub mod metrics;
 pub mod operations;
 mod pins;
+mod prospect;
+pub mod reconcile;
 pub mod recover;
 mod running;
 pub mod runtime;

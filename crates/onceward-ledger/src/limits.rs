@@ -38,4 +38,38 @@ pub const RACES_MAX: u32 = 8;
 /// Tenants times destinations whose retry budget is kept in memory. Beyond it nothing is retried by itself.
 pub const GOVERNED_MAX: usize = 10_000;
 
+/// The most attempts that one call makes by itself where a reconciler goes on with longer pauses: what is not over by then is
+/// longer than anybody waits for.
+pub const ATTEMPTS_IN_CALL_MAX: u32 = 5;
+
+/// Rows taken by one round of the reconciler. Each costs a read, a question and a write.
+pub const CHECKS_BATCH: u32 = 256;
+
+/// Checks under way at once in one process.
+pub const CHECKS_MAX: usize = 32;
+
+/// Checks under way at once for one tenant at one destination, so that a slow one does not take every place.
+pub const CHECKS_PER_ROUTE_MAX: usize = 4;
+
+/// How long a check that could not be made now is put off: its tool is not configured here, or too many wait before it.
+pub const CHECK_PUT_OFF: Duration = Duration::from_secs(30);
+
+/// The longest random addition to the time of a check: operations that an outage left together are not looked at together.
+pub const CHECK_JITTER: Duration = Duration::from_secs(10);
+
+/// The scope in the pin of an operation whose function an application runs itself. No destination has it: theirs begin with
+/// an address.
+pub const OWN_FUNCTION_SCOPE: &str = "application";
+
+const _: () = assert!(CHECKS_PER_ROUTE_MAX < CHECKS_MAX, "one destination must not take every place");
+/// Tools that metrics know by name. A series of each costs a scrape and its store; the rest is counted as one.
+pub const METRIC_TOOLS_MAX: usize = 1000;
+
+/// How often unresolved operations are counted for metrics, at the most: a hundred thousand of them take ten milliseconds.
+pub const UNRESOLVED_COUNTED_EVERY: Duration = Duration::from_secs(1);
+
 const _: () = assert!(SILENCE.as_millis() >= 4 * BEAT_EVERY.as_millis(), "one lost beat must not look like death");
+
+/// How long a second one that somebody asked for may wait for its approval and its call. Whoever approves it has today's wish
+/// in mind; past this, an equal call is a call like any other.
+pub const SECOND_WITHIN: Duration = Duration::from_secs(24 * 3600);

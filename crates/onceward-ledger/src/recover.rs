@@ -200,13 +200,14 @@ impl Inner {
             None => Verdict::NotSent(NotSent::NeverBegun),
             Some(_) => Verdict::Lost(cause),
         };
-        let seen = Observation {
+        let mut seen = Observation {
             about: About::Attempt(attempt.number),
             verdict,
             source: Source::Recovery { owner: attempt.owner.clone() },
             next_check: None,
             note: None,
         };
+        seen.next_check = self.check_after(operation, &seen, None).await?;
         fail::fail_point!("recover::before");
         match self.record(&operation.key, &format!("recovery:{}", self.owner), seen).await? {
             Recorded::Done(_) => Ok(Recovery::Moved),

@@ -1,0 +1,478 @@
+//! Asking what became of an operation, and recording what the answer says: evidence, never a verdict of ours.
+//!
+//! A question is about the attempts that were known when it was asked. What it says is recorded about each of these by name, so
+//! that it can never speak of one that was made since.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward_core::contract::{Contract, LookupKind, LookupRequest, Meaning, Seen};
+use onceward_core::event::{About, Cause, Event, NoEffect, Observation, Source, Verdict};
+use onceward_core::evidence::{
+    Absence, AbsenceCase, Candidate, ChildProcess, Completeness, Presence, Reading, absence, presence, read_lookup,
+};
+use onceward_core::key::OutboundKey;
+use onceward_core::operation::Operation;
+use onceward_core::receipt::{Answer, Receipt, Rejection};
+use onceward_core::state::{Finding, State, Uncertain};
+use onceward_core::time::Timestamp;
+use serde_json::json;
+
+use crate::authorize::{Authorized, Lookup};
+use crate::destination::{Asked, Destination, Question};
+use crate::directory::Known;
+use crate::error::LedgerError;
+use crate::ledger::{Inner, Ledger};
+use crate::store::{Applied, Command, Expects, Priority, Step};
+
+/// What a lookup came to, in one word. The words are labels of a metric and part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// The effect was found: the operation has succeeded.
+    Found,
+    /// The accepted work was refused in the end: nothing happened.
+    Refused,
+    /// An effect was found that should not be there: a disagreement.
+    OtherEffect,
+    /// Things were found that may be it; a person decides.
+    Candidates,
+    /// It is proved that nothing happened: the operation may be dispatched again.
+    ProvedAbsent,
+    /// Nothing was found, which counts; more such answers are needed.
+    AbsentSoFar,
+    /// Nothing was found, and nothing follows from it.
+    SaysNothing,
+    /// No answer came that can be read.
+    NoAnswer,
+    /// There is nothing to ask.
+    NoWay,
+}
+
+impl Said {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Refused => "refused",
+            Self::OtherEffect => "other_effect",
+            Self::Candidates => "candidates",
+            Self::ProvedAbsent => "proved_absent",
+            Self::AbsentSoFar => "absent_so_far",
+            Self::SaysNothing => "says_nothing",
+            Self::NoAnswer => "no_answer",
+            Self::NoWay => "no_way",
+        }
+    }
+}
+
+/// A lookup that was carried out.
+#[derive(Clone, Debug)]
+pub struct LookedUp {
+    /// What it came to.
+    pub said: Said,
+    /// The operation as it stands afterwards.
+    pub operation: Operation,
+    /// What was asked and answered, in words for a person; it is in the journal, too.
+    pub note: String,
+}
+
+/// What an application found when it looked for the effect of its own function.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How long ago it asked: what happened since may be missing from the answer.
+    pub asked_ago: Duration,
+    /// What the answer shows.
+    pub found: Vec<Candidate>,
+    /// Whether everything was seen.
+    pub completeness: Completeness,
+    /// What was asked and answered, in words.
+    pub note: Option<String>,
+}
+
+impl Ledger {
+    /// Asks the destination now what became of an unknown operation, and records what follows from the answer. Nothing is
+    /// written at the destination; whether the operation may be dispatched again is the rules' to say.
+    ///
+    /// # Errors
+    /// [`LedgerError::Illegal`] where the operation is not unknown; [`LedgerError::NotFound`] where its tool is not configured
+    /// in this process.
+    pub async fn look_up(&self, _allowed: &Authorized<Lookup>, operation: &Operation) -> Result<LookedUp, LedgerError> {
+        let State::Unknown(_) = &operation.state else {
+            return Err(LedgerError::Illegal(onceward_core::step::Refusal::NoSuchAttempt));
+        };
+        let known = self.inner.directory.get().and_then(|directory| directory.known(&operation.binding.tool));
+        let Some(known) = known else { return Err(LedgerError::NotFound) };
+        self.inner.ask(operation, &known).await
+    }
+
+    /// Unknown operations of an application's own functions whose effect it may look for by now, of tools that the caller may
+    /// look up, oldest first.
+    ///
+    /// # Errors
+    /// [`LedgerError::Store`].
+    pub async fn due_lookups(
+        &self,
+        grant: &crate::authorize::Grant,
+        limit: u32,
+    ) -> Result<Vec<Operation>, LedgerError> {
+        let filter = crate::store::Filter {
+            tenant: grant.tenant().clone(),
+            states: vec!["unknown".to_owned()],
+            tool: None,
+            disagreement_only: crate::store::DisagreementOnly::No,
+            after: None,
+            limit,
+        };
+        let now = self.inner.clock.now();
+        let mut due = self.inner.store.list(filter).await?.operations;
+        due.retain(|operation| {
+            let own = operation.terms.pin.as_ref().is_some_and(|pin| pin.scope == crate::limits::OWN_FUNCTION_SCOPE);
+            let at = match &operation.state {
+                State::Unknown(unknown) => unknown.next_check(),
+                State::Proposed(_)
+                | State::Approved(_)
+                | State::Pending(_)
+                | State::Succeeded(_)
+                | State::Rejected(_)
+                | State::Closed(_) => None,
+            };
+            own && at.is_some_and(|at| at <= now) && grant.to_lookup(operation).is_ok()
+        });
+        due.sort_by_key(|operation| operation.updated_at);
+        Ok(due)
+    }
+
+    /// Records what an application found when it looked for the effect of its own function.
+    ///
+    /// # Errors
+    /// [`LedgerError::Illegal`] where the operation is not unknown, or its function is not the application's own.
+    pub async fn report_lookup(
+        &self,
+        allowed: &Authorized<Lookup>,
+        operation: &Operation,
+        report: Report,
+    ) -> Result<LookedUp, LedgerError> {
+        let not_so = || LedgerError::Illegal(onceward_core::step::Refusal::NoSuchAttempt);
+        let State::Unknown(_) = &operation.state else { return Err(not_so()) };
+        let prospect = self.inner.prospect(operation, None).await?.ok_or_else(not_so)?;
+        let asked_at = self.inner.clock.now().minus(report.asked_ago);
+        let words = report.note.unwrap_or_default();
+        let asked =
+            json!({ "by": allowed.principal(), "asked_at": asked_at, "said": words, "found": report.found.len() });
+        let contract = prospect.contract();
+        let sight = Sight { asked_at, candidates: report.found, completeness: report.completeness };
+        self.inner.conclude(operation, &contract, sight, ChildProcess::NotOne, asked).await
+    }
+}
+
+/// What was seen of everything that was asked.
+struct Sight {
+    asked_at: Timestamp,
+    candidates: Vec<Candidate>,
+    completeness: Completeness,
+}
+
+/// What follows for the operation, before it is recorded.
+struct Conclusion {
+    said: Said,
+    /// About every uncertain attempt at once, or about each by its name.
+    verdict: Told,
+    /// Not before then.
+    earliest: Option<Timestamp>,
+}
+
+enum Told {
+    Once(Verdict),
+    OfEach(Verdict),
+    /// It gives each attempt's own cause back: nothing moves but the next check.
+    Nothing,
+}
+
+impl Inner {
+    /// Carries the lookup of an unknown operation out, and records what it says.
+    pub(crate) async fn ask(&self, operation: &Operation, known: &Known) -> Result<LookedUp, LedgerError> {
+        let prospect = self.prospect(operation, Some(&known.destination)).await?;
+        let Some(contract) = prospect.map(|prospect| prospect.contract()) else {
+            return Ok(no_way(operation, "the operation names no destination that could be asked"));
+        };
+        let Some(lookup) = contract.lookup.clone().filter(|lookup| can_be_asked(&lookup.request)) else {
+            return Ok(no_way(operation, "the contract has no question that could be asked here"));
+        };
+        let Some(arguments) = operation.binding.arguments.present() else {
+            return Ok(no_way(operation, "the arguments are erased"));
+        };
+        let uncertain = operation.state.uncertain();
+        let keys = keys_of(operation);
+        let handle = uncertain.iter().rev().find_map(|one| match &one.cause {
+            Cause::Accepted { handle } => handle.clone(),
+            _ => None,
+        });
+        if lookup.kind == LookupKind::AsyncHandle && handle.is_none() {
+            return Ok(no_way(operation, "the destination gave no name for the work that it accepted"));
+        }
+        // Asked once for each key, because a destination finds only what carries the one it was asked for.
+        let questions: Vec<Option<OutboundKey>> =
+            if keys.is_empty() { vec![None] } else { keys.iter().cloned().map(Some).collect() };
+        let asked_at = self.clock.now();
+        let mut sight = Sight { asked_at, candidates: Vec::new(), completeness: Completeness::Whole };
+        let mut answers = Vec::new();
+        for key in questions {
+            let question = Question {
+                tool: operation.binding.tool.clone(),
+                lookup: lookup.clone(),
+                key,
+                handle: handle.clone(),
+                arguments: Arc::clone(arguments),
+                sent_from: uncertain.iter().map(|one| one.claimed_at).min().unwrap_or(asked_at),
+                sent_until: uncertain.iter().map(|one| one.send_before).max().unwrap_or(asked_at),
+                answer_within: known.answer_within,
+            };
+            fail::fail_point!("lookup::before_ask");
+            match known.destination.ask(question).await {
+                Asked::Answered(answer) => answers.push(answer),
+                Asked::NoAnswer(why) => return self.no_answer(operation, Said::NoAnswer, &why).await,
+                Asked::NoWay => return Ok(no_way(operation, "the destination cannot be asked this")),
+            }
+        }
+        let now = self.clock.now();
+        for answer in &answers {
+            if lookup.kind == LookupKind::AsyncHandle
+                && let Some(meaning) = meaning(&contract, answer)
+            {
+                match meaning {
+                    Meaning::Refused => return self.accepted_was_refused(operation, answer, now).await,
+                    Meaning::Accepted | Meaning::InFlight | Meaning::Partial | Meaning::Uncertain => {
+                        return self.no_answer(operation, Said::SaysNothing, "the accepted work is not done yet").await;
+                    }
+                    Meaning::Confirmed
+                    | Meaning::TurnedAway
+                    | Meaning::CredentialRefused
+                    | Meaning::KeyMismatch
+                    | Meaning::AlreadyExists => {}
+                }
+            }
+            match read_lookup(&contract, answer, &keys, arguments.value(), now) {
+                Reading::Found { candidates, completeness } => {
+                    sight.candidates.extend(candidates);
+                    if completeness == Completeness::Cut {
+                        sight.completeness = Completeness::Cut;
+                    }
+                }
+                Reading::Unreadable => {
+                    let why = format!("an answer with status {} is none to the question", answer.status);
+                    return self.no_answer(operation, Said::NoAnswer, &why).await;
+                }
+            }
+        }
+        let asked = json!({
+            "asked": question_in_words(&lookup.request),
+            "asked_at": asked_at,
+            "answered": answers.iter().map(|answer| json!({ "status": answer.status, "bytes": answer.body.len() }))
+                .collect::<Vec<_>>(),
+        });
+        let child = child(&*known.destination, uncertain);
+        self.conclude(operation, &contract, sight, child, asked).await
+    }
+
+    /// What follows from what was seen, recorded.
+    async fn conclude(
+        &self,
+        operation: &Operation,
+        contract: &Contract,
+        sight: Sight,
+        child: ChildProcess,
+        asked: serde_json::Value,
+    ) -> Result<LookedUp, LedgerError> {
+        let found = found_in_words(&sight.candidates);
+        let conclusion = concluded(operation, contract, sight, child);
+        let note = json!({ "lookup": conclusion.said.name(), "about": asked, "found": found }).to_string();
+        self.told(operation, conclusion, note).await
+    }
+
+    /// A question without an answer that says anything. The next one is asked later, and the journal has this one.
+    async fn no_answer(&self, operation: &Operation, said: Said, why: &str) -> Result<LookedUp, LedgerError> {
+        let note = json!({ "lookup": said.name(), "why": why }).to_string();
+        self.told(operation, Conclusion { said, verdict: Told::Nothing, earliest: None }, note).await
+    }
+
+    async fn accepted_was_refused(
+        &self,
+        operation: &Operation,
+        answer: &Answer,
+        now: Timestamp,
+    ) -> Result<LookedUp, LedgerError> {
+        let note = json!({ "lookup": Said::Refused.name(), "answered": { "status": answer.status } }).to_string();
+        let verdict = Verdict::Refusal(Rejection { answer: answer.clone(), received_at: now });
+        let conclusion = Conclusion { said: Said::Refused, verdict: Told::OfEach(verdict), earliest: None };
+        self.told(operation, conclusion, note).await
+    }
+
+    async fn told(&self, operation: &Operation, conclusion: Conclusion, note: String) -> Result<LookedUp, LedgerError> {
+        let seen = |about, verdict, next_check| Observation {
+            about,
+            verdict,
+            source: Source::Lookup,
+            next_check,
+            note: Some(note.clone()),
+        };
+        let uncertain = operation.state.uncertain();
+        let mut observations: Vec<Observation> = match conclusion.verdict {
+            Told::Once(verdict) => vec![seen(About::EveryUncertain, verdict, None)],
+            Told::OfEach(verdict) => {
+                uncertain.iter().map(|one| seen(About::Attempt(one.attempt), verdict.clone(), None)).collect()
+            }
+            Told::Nothing => uncertain
+                .last()
+                .map(|one| seen(About::Attempt(one.attempt), Verdict::Lost(one.cause.clone()), None))
+                .into_iter()
+                .collect(),
+        };
+        let next = self.check_after_all(operation, &observations).await?;
+        let next = next.map(|next| conclusion.earliest.map_or(next, |earliest| next.max(earliest)));
+        for observation in &mut observations {
+            observation.next_check = next;
+        }
+        let step = Step {
+            key: operation.key.clone(),
+            events: observations.into_iter().map(Event::Observe).collect(),
+            actor: format!("lookup:{}", self.owner),
+            expects: Expects::Anything,
+        };
+        tracing::info!(key = %operation.key, said = conclusion.said.name(), "a lookup");
+        match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
+            Applied::Stepped(operation) => Ok(LookedUp { said: conclusion.said, operation, note }),
+            // It moved meanwhile: what was found is asked for again if it still matters.
+            Applied::Refused { operation, .. } => Ok(LookedUp { said: Said::SaysNothing, operation, note }),
+            Applied::NoSuchOperation => Err(LedgerError::NotFound),
+            Applied::Opened(_) | Applied::Existing(_) | Applied::Suspected(_) | Applied::Done => {
+                Err(LedgerError::Contended)
+            }
+        }
+    }
+
+    /// When the operation is looked at again once all of these are recorded.
+    async fn check_after_all(
+        &self,
+        operation: &Operation,
+        observations: &[Observation],
+    ) -> Result<Option<Timestamp>, LedgerError> {
+        let now = self.clock.now();
+        let after = observations
+            .iter()
+            .try_fold(operation.clone(), |operation, seen| operation.step(&Event::Observe(seen.clone()), now));
+        match after {
+            Ok(after) => self.next_check(&after, None).await,
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Presence first: what was found outweighs what was not.
+fn concluded(operation: &Operation, contract: &Contract, sight: Sight, child: ChildProcess) -> Conclusion {
+    let once = |said, verdict| Conclusion { said, verdict: Told::Once(verdict), earliest: None };
+    match presence(&sight.candidates) {
+        Presence::Ours(receipt) => once(Said::Found, Verdict::Effect(receipt)),
+        Presence::OtherEffect(kind) => once(Said::OtherEffect, Verdict::OtherEffect(kind)),
+        Presence::Candidates(_) => Conclusion { said: Said::Candidates, verdict: Told::Nothing, earliest: None },
+        Presence::Nothing => {
+            let case = AbsenceCase {
+                contract,
+                uncertain: operation.state.uncertain(),
+                asked_at: sight.asked_at,
+                completeness: sight.completeness,
+                child,
+            };
+            match absence(&case) {
+                Absence::Proof => Conclusion {
+                    said: Said::ProvedAbsent,
+                    verdict: Told::OfEach(Verdict::NoEffect(NoEffect::ProvedAbsent)),
+                    earliest: None,
+                },
+                Absence::Counts { next, .. } => Conclusion {
+                    said: Said::AbsentSoFar,
+                    verdict: Told::OfEach(Verdict::Lost(Cause::AbsentOnce)),
+                    earliest: Some(next),
+                },
+                Absence::SaysNothing { earliest, .. } => {
+                    Conclusion { said: Said::SaysNothing, verdict: Told::Nothing, earliest }
+                }
+            }
+        }
+    }
+}
+
+fn can_be_asked(request: &LookupRequest) -> bool {
+    match request {
+        LookupRequest::Http { .. } | LookupRequest::Tool { .. } => true,
+        LookupRequest::Application | LookupRequest::Nothing => false,
+    }
+}
+
+/// Every key under which the destination may know the operation: those of the attempts that left.
+fn keys_of(operation: &Operation) -> Vec<OutboundKey> {
+    let uncertain = operation.state.uncertain().iter().filter_map(|one| one.outbound_key.clone());
+    let disproved = operation.history.disproved.iter().filter_map(|one| match one.finding {
+        Finding::NoEffect(_) | Finding::Refused => one.outbound_key.clone(),
+        Finding::NotSent(_) => None,
+    });
+    let mut keys: Vec<OutboundKey> = Vec::new();
+    for key in uncertain.chain(disproved) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// The child that may still be at work decides.
+fn child(destination: &dyn Destination, uncertain: &[Uncertain]) -> ChildProcess {
+    let mut worst = ChildProcess::NotOne;
+    for one in uncertain {
+        match destination.child(one.claimed_at) {
+            ChildProcess::MayLive => return ChildProcess::MayLive,
+            ChildProcess::Gone => worst = ChildProcess::Gone,
+            ChildProcess::NotOne => {}
+        }
+    }
+    worst
+}
+
+/// What the contract says of an answer about accepted work.
+fn meaning(contract: &Contract, answer: &Answer) -> Option<Meaning> {
+    let body = answer.body_json();
+    let text = String::from_utf8_lossy(&answer.body);
+    let seen = Seen { status: Some(answer.status), headers: &answer.headers, body: body.as_ref(), text: &text };
+    contract.responses.iter().find(|rule| rule.when.holds(&seen)).map(|rule| rule.is)
+}
+
+/// The question as the contract has it: its placeholders are not filled in, so that the journal repeats no arguments.
+fn question_in_words(request: &LookupRequest) -> String {
+    match request {
+        LookupRequest::Http { method, path, .. } => format!("{method} {path}"),
+        LookupRequest::Tool { tool, .. } => format!("tool {tool}"),
+        LookupRequest::Application => "the application".to_owned(),
+        LookupRequest::Nothing => "nothing".to_owned(),
+    }
+}
+
+fn found_in_words(candidates: &[Candidate]) -> Vec<serde_json::Value> {
+    /// More than a person compares.
+    const SHOWN: usize = 16;
+    let word = |receipt: &Receipt| receipt.effect_id.as_ref().map(|id| id.as_str().to_owned());
+    candidates
+        .iter()
+        .take(SHOWN)
+        .map(|one| {
+            json!({
+                "effect_id": word(&one.receipt),
+                "by": format!("{:?}", one.by),
+                "parameters": format!("{:?}", one.parameters),
+            })
+        })
+        .collect()
+}
+
+fn no_way(operation: &Operation, why: &str) -> LookedUp {
+    LookedUp { said: Said::NoWay, operation: operation.clone(), note: why.to_owned() }
+}
