@@ -2,6 +2,7 @@
 
 mod build_auth;
 mod build_destination;
+mod build_proxy;
 mod build_request;
 mod build_tool;
 
@@ -16,6 +17,7 @@ use onceward_core::key::ToolName;
 
 use crate::config::{Problems, TextTable, table_of, take};
 use crate::error::ConfigError;
+use crate::proxy::Proxy;
 use crate::secrets::SecretSource;
 use crate::tool::Tool;
 
@@ -47,6 +49,7 @@ pub enum Environment {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     tools: BTreeMap<ToolName, Arc<Tool>>,
+    proxies: BTreeMap<String, Arc<Proxy>>,
 }
 
 impl Catalog {
@@ -64,8 +67,12 @@ impl Catalog {
                 let path = ["destination", name.as_str()];
                 match table_of(value) {
                     Ok((table, _)) => {
-                        for tool in build_destination::build(&mut problems, surroundings, &name, table) {
+                        let offered = build_destination::build(&mut problems, surroundings, &name, table);
+                        for tool in offered.tools {
                             catalog.add(&mut problems, tool);
+                        }
+                        if let Some(proxy) = offered.proxy {
+                            catalog.proxies.insert(name, Arc::new(proxy));
                         }
                     }
                     Err(_) => {
@@ -74,21 +81,58 @@ impl Catalog {
                 }
             }
         }
+        catalog.check_proxies(&mut problems);
         match problems.count() {
             0 => Ok(catalog),
             _ => Err(problems.into_errors()),
         }
     }
 
-    /// All tools, by name.
-    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
-        self.tools.values()
+    /// All tools as they are now, by name.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        self.tools.values().cloned().collect()
     }
 
-    /// The tool of that name.
+    /// The tool of that name, as it is now. Whoever holds it keeps that definition, also when the catalog learns another.
     #[must_use]
-    pub fn tool(&self, name: &ToolName) -> Option<&Arc<Tool>> {
-        self.tools.get(name)
+    pub fn tool(&self, name: &ToolName) -> Option<Arc<Tool>> {
+        self.tools.get(name).cloned()
+    }
+
+    /// The proxies, by the name of their destination.
+    pub fn proxies(&self) -> impl Iterator<Item = &Arc<Proxy>> {
+        self.proxies.values()
+    }
+
+    /// The proxy before the destination of that name.
+    #[must_use]
+    pub fn proxy(&self, destination: &str) -> Option<&Arc<Proxy>> {
+        self.proxies.get(destination)
+    }
+
+    /// The proxy whose writes are operations of that tool.
+    #[must_use]
+    pub fn proxy_of_tool(&self, tool: &ToolName) -> Option<&Arc<Proxy>> {
+        self.proxies.values().find(|proxy| proxy.tool() == tool)
+    }
+
+    /// What two proxies, or a proxy and a tool, cannot share.
+    fn check_proxies(&self, problems: &mut Problems<'_>) {
+        let mut ports = BTreeMap::new();
+        for (name, proxy) in &self.proxies {
+            let path = ["destination", name.as_str()];
+            if self.tools.contains_key(proxy.tool()) {
+                let problem = format!("the tool {} has the name under which the proxy's writes are kept", proxy.tool());
+                problems.add(&path, problem, "give the tool another name: name = \"…\"");
+            }
+            // Port 0 is a free one for each.
+            let Some(address) = proxy.listen().filter(|address| address.port() != 0) else { continue };
+            if let Some(other) = ports.insert(address, name) {
+                let problem = format!("{address} is the port of destination {other:?} already");
+                problems.add(&[&path[..], &["listen"]].concat(), problem, "give each a port of its own");
+            }
+        }
     }
 
     fn add(&mut self, problems: &mut Problems<'_>, built: build_tool::Built) {

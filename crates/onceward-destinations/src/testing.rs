@@ -46,7 +46,7 @@ pub(crate) fn errors(text: &str) -> Vec<String> {
 }
 
 pub(crate) fn tool(catalog: &Catalog, name: &str) -> Arc<Tool> {
-    Arc::clone(catalog.tool(&ToolName::parse(name).unwrap()).unwrap())
+    catalog.tool(&ToolName::parse(name).unwrap()).unwrap()
 }
 
 pub(crate) fn arguments(value: serde_json::Value) -> Canonical {

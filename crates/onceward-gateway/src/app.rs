@@ -13,7 +13,7 @@ use onceward_core::receipt::Answer;
 use onceward_core::retry::RetryPolicy;
 use onceward_destinations::catalog::Catalog;
 use onceward_destinations::limits::TITLE_BYTES_MAX;
-use onceward_destinations::tool::{Approval as ToolApproval, Effect, Tool};
+use onceward_destinations::tool::{Approval as ToolApproval, Effect, Tool, WithoutIdentity};
 use onceward_ledger::application::ClaimAnswer;
 use onceward_ledger::authorize::{Authorized, Execute, Grant, Read};
 use onceward_ledger::call::{Approval, Call, Identity};
@@ -62,8 +62,8 @@ const OWN_TOOL_VERSION: &str = "1";
 pub struct NewClaim {
     /// The tool, as the caller names it.
     pub tool: String,
-    /// The operation.
-    pub id: OperationId,
+    /// Who the call says it is.
+    pub identity: Claimed,
     /// Its arguments; checked to be an object.
     pub arguments: Canonical,
     /// One line for people, for a tool that the configuration does not define.
@@ -126,15 +126,17 @@ impl App {
     }
 
     /// The tools that a grant reaches, by name.
-    pub fn tools_of<'a>(&'a self, grant: &'a Grant) -> impl Iterator<Item = &'a Arc<Tool>> {
-        self.inner.catalog.tools().filter(|tool| grant.tools().iter().any(|pattern| pattern.matches(tool.name())))
+    pub fn tools_of(&self, grant: &Grant) -> Vec<Arc<Tool>> {
+        let mut tools = self.inner.catalog.tools();
+        tools.retain(|tool| grant.tools().iter().any(|pattern| pattern.matches(tool.name())));
+        tools
     }
 
     /// A tool and the permission to call it. One that is unknown and one that is not permitted are refused alike.
     ///
     /// # Errors
     /// `unknown_tool`.
-    pub fn tool(&self, grant: &Grant, name: &str) -> Result<(&Arc<Tool>, Authorized<Execute>), Problem> {
+    pub fn tool(&self, grant: &Grant, name: &str) -> Result<(Arc<Tool>, Authorized<Execute>), Problem> {
         let unknown = || Problem::plain(Code::UnknownTool);
         let name = ToolName::parse(name).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
@@ -161,10 +163,10 @@ impl App {
             tool.check(&arguments)?;
             return Ok(Called::Read(tool.read(&arguments).await?));
         }
-        let Settled { identity, approval } = self.identify(tool, grant, &arguments, identity).await?;
-        self.check(tool, &allowed, &identity, &arguments).await?;
+        let Settled { identity, approval } = self.identify(&tool, grant, &arguments, identity).await?;
+        self.check(&tool, &allowed, &identity, &arguments).await?;
         let wait = self.inner.limits.wait(wait);
-        let call = call_of(tool, identity, approval, arguments);
+        let call = call_of(&tool, identity, approval, arguments);
         let envelope = self.inner.ledger.execute(&allowed, call, tool.destination(), wait).await?;
         Ok(Called::Operation(Box::new(envelope)))
     }
@@ -180,21 +182,21 @@ impl App {
     }
 
     async fn claim_here(&self, grant: &Grant, claim: NewClaim) -> Result<ClaimAnswer, Problem> {
-        let NewClaim { tool, id, arguments, title, settle_within } = claim;
+        let NewClaim { tool, identity, arguments, title, settle_within } = claim;
         let unknown = || Problem::plain(Code::UnknownTool);
         let name = ToolName::parse(&tool).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
         let arguments = arguments.require_object()?;
-        let identity = Identity::Given(id);
         let call = match self.inner.catalog.tool(&name) {
             Some(tool) if tool.effect() == Effect::Read => {
                 return Err(Problem::invalid_request("this tool reads; a read leaves no record and needs no claim"));
             }
             Some(tool) => {
-                self.check(tool, &allowed, &identity, &arguments).await?;
-                call_of(tool, identity, policy(tool), arguments)
+                let Settled { identity, approval } = self.identify(&tool, grant, &arguments, identity).await?;
+                self.check(&tool, &allowed, &identity, &arguments).await?;
+                call_of(&tool, identity, approval, arguments)
             }
-            None => own_call(identity, title, arguments)?,
+            None => own_call(own_identity(identity)?, title, arguments)?,
         };
         Ok(self.inner.ledger.claim(&allowed, call, settle_within).await?)
     }
@@ -220,6 +222,7 @@ impl App {
             },
             Claimed::Run(run) => Some(run),
             Claimed::Nothing => None,
+            Claimed::Second { id, of } => return Ok(second(tool, id, of, policy)),
         };
         let now = self.inner.ledger.clock().now();
         let settled = identity::without_identity(tool, grant, arguments, run.as_ref(), now)?;
@@ -325,7 +328,28 @@ fn anothers_handle() -> Problem {
     )
 }
 
-fn policy(tool: &Tool) -> Approval {
+/// A function that only its application knows has no policy that could say what a call without identity is.
+fn own_identity(claimed: Claimed) -> Result<Identity, Problem> {
+    match claimed {
+        Claimed::Operation(id) => Ok(Identity::Given(id)),
+        Claimed::Handle(_) | Claimed::Nothing | Claimed::Run(_) | Claimed::Second { .. } => Err(Problem::new(
+            Code::IdentityRequired,
+            "a claim of a function that the configuration does not define needs the identity of its operation: send the header \
+             Idempotency-Key, or operation_id",
+        )),
+    }
+}
+
+/// A person's word at the host stands in for no approver: where the tool asks for approval, the second one waits for it.
+fn second(tool: &Tool, id: OperationId, of: OperationId, policy: Approval) -> Settled {
+    let approval = match tool.without_identity() {
+        WithoutIdentity::Hold => policy,
+        WithoutIdentity::Refuse | WithoutIdentity::Approve | WithoutIdentity::Scope => Approval::Required,
+    };
+    Settled { identity: Identity::Second { id, of, business_key: tool.business_key().to_vec() }, approval }
+}
+
+pub(crate) fn policy(tool: &Tool) -> Approval {
     match tool.approval() {
         ToolApproval::None => Approval::NotNeeded,
         ToolApproval::Required => Approval::Required,
@@ -333,7 +357,7 @@ fn policy(tool: &Tool) -> Approval {
 }
 
 /// What the ledger is asked for, as the tool defines it.
-fn call_of(tool: &Tool, identity: Identity, approval: Approval, arguments: Canonical) -> Call {
+pub(crate) fn call_of(tool: &Tool, identity: Identity, approval: Approval, arguments: Canonical) -> Call {
     Call {
         identity,
         tool_version: tool.version().clone(),

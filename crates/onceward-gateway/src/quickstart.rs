@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_quickstart_has_its_five_writes_and_two_reads() {
         let catalog = catalog("http://127.0.0.1:7080").unwrap_or_else(|errors| panic!("{errors:#?}"));
-        let names: Vec<_> = catalog.tools().map(|tool| tool.name().to_string()).collect();
+        let names: Vec<_> = catalog.tools().iter().map(|tool| tool.name().to_string()).collect();
         let expected = [
             "charge_payment",
             "create_order",

@@ -36,7 +36,8 @@ request = { method = "GET", path = "/tickets/{/id}" }
 #[test]
 fn a_configuration_becomes_tools() {
     let catalog = catalog(HELPDESK);
-    let names: Vec<&str> = catalog.tools().map(|tool| tool.name().as_str()).collect();
+    let tools = catalog.tools();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
     assert_eq!(names, ["create_ticket", "get_ticket"]);
     let create = tool(&catalog, "create_ticket");
     assert_eq!(create.version().as_str(), "3");

@@ -15,7 +15,7 @@ use crate::identity;
 use crate::problem::Problem;
 
 pub(super) async fn list_tools(State(app): State<App>, Caller(grant): Caller) -> Response {
-    let tools: Vec<Value> = app.tools_of(&grant).map(|tool| view(tool)).collect();
+    let tools: Vec<Value> = app.tools_of(&grant).iter().map(|tool| view(tool)).collect();
     answer_json(StatusCode::OK, &json!({ "tools": tools }))
 }
 

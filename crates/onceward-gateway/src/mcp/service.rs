@@ -24,7 +24,7 @@ use super::answer;
 use super::identity::{Carriers, gather};
 use super::limits::{PROGRESS_EVERY, TOOLS_TTL_MS, WAIT_MAX};
 use super::listing::{STATUS_TOOL, handle, listed, status_tool};
-use super::strict::Arguments;
+use super::exchange::Exchange;
 use crate::app::{App, Called, ToolCall};
 use crate::problem::Problem;
 
@@ -73,7 +73,9 @@ impl Front {
     async fn call(&self, name: &str, context: &RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let grant = self.grant(parts)?;
-        let arguments = arguments_of(context, parts)?;
+        let arguments = exchange_of(context)?.arguments().cloned();
+        let arguments =
+            arguments.ok_or_else(|| ErrorData::internal_error("the call came past its gate without arguments", None))?;
         if name == STATUS_TOOL {
             return Ok(self.status(&grant, &arguments, context).await);
         }
@@ -81,7 +83,7 @@ impl Front {
             // Unknown and not permitted are one answer: what one may not call does not exist.
             return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
         };
-        match self.tool_call(tool, arguments, &context.meta.0.0, parts.map(|parts| &parts.headers)) {
+        match self.tool_call(&tool, arguments, &context.meta.0.0, parts.map(|parts| &parts.headers)) {
             Ok(call) => Ok(self.run(&grant, call, context).await),
             Err(problem) => Ok(answer::refused(&problem)),
         }
@@ -137,9 +139,9 @@ impl Front {
     }
 
     fn all_tools(&self, grant: &Grant) -> Vec<Listed> {
-        let tools =
-            self.app.tools_of(grant).filter(|tool| grant.has(Scope::Execute) && tool.name().as_str() != STATUS_TOOL);
-        let mut all: Vec<Listed> = tools.map(|tool| listed(tool)).collect();
+        let mut tools = self.app.tools_of(grant);
+        tools.retain(|tool| grant.has(Scope::Execute) && tool.name().as_str() != STATUS_TOOL);
+        let mut all: Vec<Listed> = tools.iter().map(|tool| listed(tool)).collect();
         if grant.has(Scope::Read) {
             all.push(status_tool());
         }
@@ -187,18 +189,18 @@ impl ServerHandler for Front {
             return Some(status_tool());
         }
         let name = ToolName::parse(name).ok()?;
-        self.app.catalog().tool(&name).map(|tool| listed(tool))
+        self.app.catalog().tool(&name).map(|tool| listed(&tool))
     }
 }
 
-/// The arguments as they were read by the strict rules: over HTTP the gate put them beside the request, over a pipe beside
-/// the message.
-fn arguments_of(context: &RequestContext<RoleServer>, parts: Option<&Parts>) -> Result<Arc<Canonical>, ErrorData> {
-    parts
-        .and_then(|parts| parts.extensions.get::<Arguments>())
-        .or_else(|| context.extensions.get::<Arguments>())
-        .map(|Arguments(arguments)| Arc::clone(arguments))
-        .ok_or_else(|| ErrorData::internal_error("the call came past its gate without its arguments", None))
+/// The request beside what the library made of it: over HTTP the gate put it beside the request, over a pipe beside the message.
+fn exchange_of(context: &RequestContext<RoleServer>) -> Result<&Exchange, ErrorData> {
+    context
+        .extensions
+        .get::<Parts>()
+        .and_then(|parts| parts.extensions.get::<Exchange>())
+        .or_else(|| context.extensions.get::<Exchange>())
+        .ok_or_else(|| ErrorData::internal_error("the request came past its gate", None))
 }
 
 fn status_arguments(arguments: &Value) -> Result<(&str, Duration), Problem> {
