@@ -90,6 +90,8 @@ codes! {
     Internal = "internal", SameIdentityOnly;
     /// The destination did not answer a read; nothing was written anywhere.
     ReadFailed = "read_failed", SameIdentity;
+    /// An earlier call that this one may be repeating is not settled; nothing was sent and nothing is released beside it.
+    EarlierUnresolved = "earlier_unresolved", AfterCorrection;
 }
 
 #[cfg(test)]

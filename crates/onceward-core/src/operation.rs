@@ -68,6 +68,9 @@ pub struct Terms {
     pub deadline: Option<Timestamp>,
     /// The rejected operation that this one corrects.
     pub corrects: Option<OperationId>,
+    /// The settled operation that somebody wants done a second time, knowing that it was done (R16).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_of: Option<OperationId>,
     /// One line for people: what it would do.
     pub title: Option<String>,
     /// The mark by which a later call without identity is recognised as its possible repetition (R16).

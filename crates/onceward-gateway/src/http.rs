@@ -1,6 +1,7 @@
 //! The HTTP API. One file per kind of thing, one handler per route; none of them decides anything.
 
 mod answer;
+mod approvals;
 mod calls;
 mod claims;
 mod credentials;
@@ -39,6 +40,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/v1/operations/{id}/approval", &["post"], post(moves::approve)),
         ("/v1/operations/{id}/decisions", &["post"], post(moves::decide)),
         ("/v1/operations/{id}/purge", &["post"], post(moves::purge)),
+        ("/v1/approvals", &["post"], post(approvals::ask)),
         ("/v1/claims", &["post"], post(claims::claim)),
         ("/v1/claims/{id}/dispatching", &["post"], post(claims::dispatching)),
         ("/v1/claims/{id}/heartbeat", &["post"], post(claims::heartbeat)),

@@ -31,6 +31,14 @@ pub enum Claimed {
     Nothing,
     /// Nothing names it, and trusted code says in which run it is made.
     Run(OperationId),
+    /// Nothing names it, it was held as a possible repetition of a settled operation, and the person at the host says that a
+    /// second one is meant.
+    Second {
+        /// The id that it was given when the person was asked, so that the answer names one operation however often it comes.
+        id: OperationId,
+        /// The operation that it was held for.
+        of: OperationId,
+    },
 }
 
 /// The identity that an HTTP call carries: of header and body, both must be equal where both are there.
@@ -161,7 +169,7 @@ fn of_run(tool: &Tool, grant: &Grant, arguments: &Canonical, run: &OperationId) 
 }
 
 /// An id for an operation whose host sends none: random, and sorted by time.
-fn mint(now: Timestamp) -> Result<OperationId, Problem> {
+pub(crate) fn mint(now: Timestamp) -> Result<OperationId, Problem> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|error| {
         tracing::error!(%error, "the system gives no random bytes");

@@ -8,6 +8,7 @@
 //! between two calls.
 
 pub mod app;
+mod approvals;
 pub mod auth;
 pub mod check;
 pub mod config;

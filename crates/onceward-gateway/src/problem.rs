@@ -87,6 +87,7 @@ impl From<LedgerError> for Problem {
             LedgerError::NotFound | LedgerError::Denied => Self::plain(error.code()),
             LedgerError::Illegal(_)
             | LedgerError::ApprovalVoid
+            | LedgerError::Unresolved { .. }
             | LedgerError::ClaimLost
             | LedgerError::WrongSecret
             | LedgerError::Overloaded { .. }
@@ -238,7 +239,7 @@ pub const fn status_of_code(code: Code) -> StatusCode {
         Code::UnknownTool | Code::NotFound => StatusCode::NOT_FOUND,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::Denied => StatusCode::FORBIDDEN,
-        Code::IllegalMove | Code::ApprovalVoid | Code::ClaimLost => StatusCode::CONFLICT,
+        Code::IllegalMove | Code::ApprovalVoid | Code::ClaimLost | Code::EarlierUnresolved => StatusCode::CONFLICT,
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::LedgerBusy | Code::LedgerUnavailable | Code::CommitUnknown | Code::ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE

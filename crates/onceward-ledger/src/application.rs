@@ -99,17 +99,39 @@ impl Ledger {
         call: Call,
         settle_within: Duration,
     ) -> Result<ClaimAnswer, LedgerError> {
+        let answered = self.claim_here(allowed, call, settle_within).await;
+        self.inner.metrics.claimed(allowed.tool(), &answered);
+        answered
+    }
+
+    async fn claim_here(
+        &self,
+        allowed: &Authorized<Execute>,
+        call: Call,
+        settle_within: Duration,
+    ) -> Result<ClaimAnswer, LedgerError> {
         if self.inner.is_stopping() {
             return Err(LedgerError::ShuttingDown);
         }
-        let key = call.key(allowed);
+        let mut key = call.key(allowed);
         let settle_within = settle_within.min(limits::SETTLE_WITHIN_MAX);
         for _ in 0..limits::RACES_MAX {
             let (operation, fresh) = match self.inner.look(&key).await? {
                 Some(operation) => {
                     let request = Request { tool: allowed.tool(), arguments: &call.arguments };
                     match decide(&operation, request, &self.inner.keys)? {
-                        Decision::Ready => (operation, None),
+                        Decision::Ready => {
+                            if operation.history.approved_by.is_some()
+                                && operation.binding.tool_version != call.tool_version
+                            {
+                                return Err(LedgerError::ApprovalVoid);
+                            }
+                            if let Some(earlier) = self.inner.unresolved_beside(&operation).await? {
+                                let envelope = possible_duplicate(&earlier, visibility(allowed, &earlier));
+                                return Ok(ClaimAnswer::Answered(Box::new(envelope)));
+                            }
+                            (operation, None)
+                        }
                         decision => {
                             return Ok(ClaimAnswer::Answered(Box::new(report(&operation, &decision, Role::Repeater))));
                         }
@@ -147,6 +169,7 @@ impl Ledger {
                 Applied::Opened(operation) | Applied::Stepped(operation) => {
                     return Ok(self.inner.granted(operation, &claim));
                 }
+                Applied::Suspected(earlier) if self.inner.goes_on_with(allowed, &call, &earlier)? => key = earlier.key,
                 Applied::Suspected(earlier) => {
                     let envelope = possible_duplicate(&earlier, visibility(allowed, &earlier));
                     return Ok(ClaimAnswer::Answered(Box::new(envelope)));

@@ -211,6 +211,20 @@ impl Grant {
         self.permit(Scope::Approve, &operation.binding.tool)
     }
 
+    /// Permission to ask that a person allow a second one of this operation. Whoever may call its tool asks for a call of its
+    /// own; whoever approves asks in the name of the principal whose call this one was. Nothing is sent by asking.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn to_ask(&self, operation: &Operation) -> Result<Authorized<Ask>, Denied> {
+        self.same_tenant(operation)?;
+        let tool = &operation.binding.tool;
+        self.permit(Scope::Execute, tool).or_else(|Denied| {
+            let allowed = self.permit(Scope::Approve, tool)?;
+            Ok(Authorized { principal: operation.terms.principal.clone(), ..allowed })
+        })
+    }
+
     /// Permission to erase payloads of this operation.
     ///
     /// # Errors
@@ -287,6 +301,9 @@ pub enum Decide {}
 /// Approving or declining.
 #[derive(Clone, Copy, Debug)]
 pub enum Approve {}
+/// Asking for the approval of a second one, by whose call it will be.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask {}
 /// Erasing payloads.
 #[derive(Clone, Copy, Debug)]
 pub enum Purge {}

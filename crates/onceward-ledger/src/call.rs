@@ -13,10 +13,11 @@ use onceward_core::pointer::Pointer;
 use onceward_core::receipt::Kept;
 use onceward_core::retry::RetryPolicy;
 use onceward_core::state::{Proposal, ProposalReason, Ready, State};
-use onceward_core::suspicion::{Probe, Suspicion};
+use onceward_core::suspicion::{Manner, Probe, Suspicion};
 use onceward_core::time::Timestamp;
 
-use crate::authorize::{Authorized, Execute};
+use crate::authorize::Authorized;
+use crate::limits::SECOND_WITHIN;
 
 /// A call of a tool: the tool itself is named by the permission that comes with it.
 #[derive(Clone, Debug)]
@@ -57,6 +58,26 @@ pub enum Identity {
         /// Argument fields that tell two meant calls of one tool apart.
         business_key: Vec<Pointer>,
     },
+    /// The host sends no identity, and somebody says that a second one is meant. It is opened only while nothing like it is
+    /// unresolved, and the host's next equal call goes on with it.
+    Second {
+        /// The id of the second one.
+        id: OperationId,
+        /// The settled one that it is done again beside.
+        of: OperationId,
+        /// As for [`Identity::Held`].
+        business_key: Vec<Pointer>,
+    },
+}
+
+impl Identity {
+    /// The id of its operation, or the one that it gets if it is not held back.
+    #[must_use]
+    pub const fn id(&self) -> &OperationId {
+        match self {
+            Self::Given(id) | Self::Held { minted: id, .. } | Self::Second { id, .. } => id,
+        }
+    }
 }
 
 /// Whether a person must allow a call first.
@@ -71,20 +92,17 @@ pub enum Approval {
 impl Call {
     /// The durable key of the operation that this call is about.
     #[must_use]
-    pub fn key(&self, allowed: &Authorized<Execute>) -> OperationKey {
-        let id = match &self.identity {
-            Identity::Given(id) | Identity::Held { minted: id, .. } => id.clone(),
-        };
-        OperationKey { tenant: allowed.tenant().clone(), id }
+    pub fn key<A>(&self, allowed: &Authorized<A>) -> OperationKey {
+        OperationKey { tenant: allowed.tenant().clone(), id: self.identity.id().clone() }
     }
 
     /// The operation as it is inserted, before anything is claimed.
     ///
     /// # Errors
     /// [`UnknownKey`] when the current fingerprint key is not configured.
-    pub(crate) fn operation(
+    pub(crate) fn operation<A>(
         &self,
-        allowed: &Authorized<Execute>,
+        allowed: &Authorized<A>,
         keys: &FingerprintKeys,
         dispatch: Dispatcher,
         probe: Option<&Probe>,
@@ -113,16 +131,25 @@ impl Call {
                 principal: allowed.principal().clone(),
                 dispatch,
                 lane: self.lane.clone(),
-                deadline: self.deadline.map(|within| now.plus(within)),
+                deadline: self.deadline_within().map(|within| now.plus(within)),
                 corrects: self.corrects.clone(),
+                second_of: match &self.identity {
+                    Identity::Second { of, .. } => Some(of.clone()),
+                    Identity::Given(_) | Identity::Held { .. } => None,
+                },
                 title: self.title.clone(),
                 suspicion: probe.map(|probe| probe.suspicion.clone()),
                 pin,
             },
             history: History::default(),
-            state: match self.approval {
-                Approval::NotNeeded => State::Approved(Ready::default()),
-                Approval::Required => State::Proposed(Proposal { reason: ProposalReason::ToolPolicy }),
+            state: match (self.approval, &self.identity) {
+                (Approval::NotNeeded, _) => State::Approved(Ready::default()),
+                (Approval::Required, Identity::Second { .. }) => {
+                    State::Proposed(Proposal { reason: ProposalReason::PossibleDuplicate })
+                }
+                (Approval::Required, Identity::Given(_) | Identity::Held { .. }) => {
+                    State::Proposed(Proposal { reason: ProposalReason::ToolPolicy })
+                }
             },
             journal: Head::START,
             created_at: now,
@@ -132,8 +159,13 @@ impl Call {
     }
 
     /// By what an earlier call is recognised as possibly the same, for a host without identity.
-    pub(crate) fn probe(&self, allowed: &Authorized<Execute>, secret: &LedgerSecret) -> Option<Probe> {
-        let Identity::Held { business_key, .. } = &self.identity else { return None };
+    pub(crate) fn probe<A>(&self, allowed: &Authorized<A>, secret: &LedgerSecret) -> Option<Probe> {
+        let (business_key, manner) = match (&self.identity, self.approval) {
+            (Identity::Given(_), _) => return None,
+            (Identity::Held { business_key, .. }, Approval::NotNeeded) => (business_key, Manner::Sent),
+            (Identity::Held { business_key, .. }, Approval::Required) => (business_key, Manner::Proposed),
+            (Identity::Second { business_key, .. }, _) => (business_key, Manner::Second),
+        };
         let tenant = allowed.tenant().as_str().as_bytes();
         let tool = allowed.tool().as_str().as_bytes();
         let hash =
@@ -144,11 +176,20 @@ impl Call {
         });
         Some(Probe {
             suspicion: Suspicion {
-                mark: hash(b"onceward suspicion v1\0", self.arguments.text().as_bytes()),
+                mark: hash(b"onceward suspicion v1\0", self.comparison.compared_text(&self.arguments).as_bytes()),
                 group: hash(b"onceward suspicion group v1\0", allowed.principal().as_str().as_bytes()),
                 business,
             },
             other_marks: Vec::new(),
+            manner,
         })
+    }
+
+    /// What somebody wanted a second time today is not what they want next month: until it is sent, the wish grows old.
+    fn deadline_within(&self) -> Option<Duration> {
+        match &self.identity {
+            Identity::Second { .. } => Some(self.deadline.map_or(SECOND_WITHIN, |within| within.min(SECOND_WITHIN))),
+            Identity::Given(_) | Identity::Held { .. } => self.deadline,
+        }
     }
 }

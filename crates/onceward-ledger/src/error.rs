@@ -2,6 +2,7 @@
 
 use onceward_core::code::Code;
 use onceward_core::fingerprint::UnknownKey;
+use onceward_core::key::OperationId;
 use onceward_core::step::Refusal;
 
 use crate::authorize::Denied;
@@ -37,6 +38,15 @@ pub enum LedgerError {
          sent: withdraw it, and ask for approval of a new operation"
     )]
     ApprovalVoid,
+    /// An operation that it may be repeating is not settled. No approval releases anything beside it.
+    #[error(
+        "operation {id} is not settled, and this one may be its repetition; nothing was sent and nothing changed. Find out what \
+         became of it first"
+    )]
+    Unresolved {
+        /// Which.
+        id: OperationId,
+    },
     /// Too much is under way.
     #[error("{what}: at most {most}; nothing was sent, the same call may be made again")]
     Overloaded {
@@ -72,6 +82,7 @@ impl LedgerError {
             Self::Denied | Self::WrongSecret => Code::Denied,
             Self::Illegal(_) => Code::IllegalMove,
             Self::ApprovalVoid => Code::ApprovalVoid,
+            Self::Unresolved { .. } => Code::EarlierUnresolved,
             Self::ClaimLost => Code::ClaimLost,
             Self::Overloaded { .. } | Self::Contended => Code::Overloaded,
             Self::ShuttingDown => Code::ShuttingDown,

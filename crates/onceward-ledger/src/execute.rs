@@ -42,6 +42,18 @@ impl Ledger {
         destination: Arc<dyn Destination>,
         wait: Duration,
     ) -> Result<Envelope, LedgerError> {
+        let answered = self.execute_here(allowed, call, destination, wait).await;
+        self.inner.metrics.called(allowed.tool(), &answered);
+        answered
+    }
+
+    async fn execute_here(
+        &self,
+        allowed: &Authorized<Execute>,
+        call: Call,
+        destination: Arc<dyn Destination>,
+        wait: Duration,
+    ) -> Result<Envelope, LedgerError> {
         let mut key = call.key(allowed);
         let until = self.inner.clock.uptime() + wait;
         let call = Arc::new(call);
@@ -55,7 +67,7 @@ impl Ledger {
                     }
                     Opened::Waiting(operation) => return Ok(told(&operation, Role::Repeater)),
                     Opened::Exists => continue,
-                    Opened::Suspected(earlier) if self.inner.picks_up(allowed, &call, &earlier)? => {
+                    Opened::Suspected(earlier) if self.inner.goes_on_with(allowed, &call, &earlier)? => {
                         key = earlier.key;
                         continue;
                     }
@@ -80,6 +92,9 @@ impl Ledger {
                         }
                         Resumed::Moved => {}
                         Resumed::Stays(operation) => return Ok(told(&operation, Role::Repeater)),
+                        Resumed::Suspected(earlier) => {
+                            return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier)));
+                        }
                     }
                 }
                 Decision::Conflict(_)
@@ -127,6 +142,8 @@ enum Resumed {
     Moved,
     /// Nothing permits a dispatch; it stays where it is.
     Stays(Box<Operation>),
+    /// This one may have had its effect, and the operation may be its repetition. No approval releases it (R19).
+    Suspected(Box<Operation>),
 }
 
 /// What a claim comes to.
@@ -141,13 +158,28 @@ pub(crate) enum Claimed {
 
 impl Inner {
     /// Whether a held call is its host's only way to go on with the operation that it looks like: one of the same principal,
-    /// with the same arguments, that was approved or could not be sent, and of which surely nothing has happened. A host
-    /// without identity cannot name it; sending it is what both calls want, and makes one effect.
-    fn picks_up(&self, allowed: &Authorized<Execute>, call: &Call, earlier: &Operation) -> Result<bool, LedgerError> {
+    /// with the same arguments, that waits for its approval, was approved or could not be sent, and of which surely nothing has
+    /// happened. A host without identity cannot name it; going on with it is what both calls want, and makes one effect.
+    pub(crate) fn goes_on_with(
+        &self,
+        allowed: &Authorized<Execute>,
+        call: &Call,
+        earlier: &Operation,
+    ) -> Result<bool, LedgerError> {
         let request = Request { tool: allowed.tool(), arguments: &call.arguments };
-        Ok(earlier.key.tenant == *allowed.tenant()
-            && earlier.terms.principal == *allowed.principal()
-            && decide(earlier, request, &self.keys)? == Decision::Ready)
+        if earlier.key.tenant != *allowed.tenant() || earlier.terms.principal != *allowed.principal() {
+            return Ok(false);
+        }
+        Ok(match decide(earlier, request, &self.keys)? {
+            Decision::Ready | Decision::ApprovalRequired => true,
+            Decision::Conflict(_)
+            | Decision::InProgress
+            | Decision::Unknown
+            | Decision::Replay
+            | Decision::Rejected
+            | Decision::Closed
+            | Decision::Expired => false,
+        })
     }
 
     /// [`Self::open`] in a task of its own: between a durable claim and its run there is no place for a caller to hang up.
@@ -251,6 +283,9 @@ impl Inner {
         let (claim, window) = match decision {
             Decision::Ready => {
                 self.is_as_approved(operation, call, destination)?;
+                if let Some(earlier) = self.unresolved_beside(operation).await? {
+                    return Ok(Resumed::Suspected(Box::new(earlier)));
+                }
                 (self.claim_after_proof(operation, destination.contract(), window), window)
             }
             _ => match self.redrive_permit(operation, destination).await? {
@@ -274,7 +309,8 @@ impl Inner {
         }
     }
 
-    /// An approval is for exactly what was approved: the same definition of the tool, the same contract, the same account (R18).
+    /// An approval is for exactly what was approved: the same definition of the tool, the same contract, the same account, the
+    /// same request (R18). What is sent is the stored arguments, so the request is made of them.
     fn is_as_approved(
         &self,
         operation: &Operation,
@@ -284,10 +320,11 @@ impl Inner {
         let Some(pin) = operation.history.approved_by.as_ref().and(operation.terms.pin.as_ref()) else {
             return Ok(());
         };
+        let stored = operation.binding.arguments.present();
         let same = operation.binding.tool_version == call.tool_version
             && pin.scope == destination.scope()
             && pin.contract == destination.contract_hash()
-            && pin.request == destination.request_digest(&call.arguments);
+            && pin.request == stored.and_then(|arguments| destination.request_digest(arguments));
         if same { Ok(()) } else { Err(LedgerError::ApprovalVoid) }
     }
 
@@ -412,7 +449,11 @@ impl Inner {
     }
 
     /// The destination as it is now, its contract durable under its content hash.
-    async fn pin(&self, destination: &Arc<dyn Destination>, arguments: &Canonical) -> Result<Pin, LedgerError> {
+    pub(crate) async fn pin(
+        &self,
+        destination: &Arc<dyn Destination>,
+        arguments: &Canonical,
+    ) -> Result<Pin, LedgerError> {
         let contract = destination.contract_hash();
         self.pins.pin(&*self.store, &contract, destination.contract()).await?;
         let request = destination.request_digest(arguments);

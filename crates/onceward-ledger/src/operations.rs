@@ -11,7 +11,7 @@ use onceward_core::outcome::{Envelope, Role, report};
 use onceward_core::receipt::{Answer, Receipt};
 use onceward_core::step::Refusal;
 
-use crate::authorize::{Approve, Authorized, Decide, Execute, Grant, Purge, Read};
+use crate::authorize::{Authorized, Decide, Execute, Grant, Purge, Read};
 use crate::error::LedgerError;
 use crate::ledger::Ledger;
 use crate::store::{Applied, Command, Expects, Filter, Page, Priority, Step};
@@ -179,27 +179,6 @@ impl Ledger {
         self.move_by::<Execute>(&allowed, &operation, vec![Event::Close(CloseReason::Withdrawn)]).await
     }
 
-    /// Allows a proposed operation; the next call with its identity is dispatched.
-    ///
-    /// # Errors
-    /// [`LedgerError::Denied`] for the principal whose call it was.
-    pub async fn approve(&self, grant: &Grant, id: &OperationId) -> Result<Operation, LedgerError> {
-        let (operation, _) = self.find(grant, id).await?;
-        let allowed = grant.to_approve(&operation)?;
-        let event = Event::Approve { by: allowed.principal().clone() };
-        self.move_by::<Approve>(&allowed, &operation, vec![event]).await
-    }
-
-    /// Declines a proposed operation.
-    ///
-    /// # Errors
-    /// [`LedgerError::Denied`] for the principal whose call it was; [`LedgerError::Illegal`] where it is not proposed.
-    pub async fn decline(&self, grant: &Grant, id: &OperationId) -> Result<Operation, LedgerError> {
-        let (operation, _) = self.find(grant, id).await?;
-        let allowed = grant.to_approve(&operation)?;
-        self.move_by::<Approve>(&allowed, &operation, vec![Event::Close(CloseReason::Declined)]).await
-    }
-
     /// Records a person's decision on an unknown operation, with what it rests on.
     ///
     /// # Errors
@@ -255,8 +234,19 @@ impl Ledger {
         operation: &Operation,
         events: Vec<Event>,
     ) -> Result<Operation, LedgerError> {
+        self.move_if(allowed, operation, events, Expects::Anything).await
+    }
+
+    /// Moves an operation if it still is what whoever decided looked at.
+    pub(crate) async fn move_if<A>(
+        &self,
+        allowed: &Authorized<A>,
+        operation: &Operation,
+        events: Vec<Event>,
+        expects: Expects,
+    ) -> Result<Operation, LedgerError> {
         let actor = format!("principal:{}", allowed.principal());
-        let step = Step { key: operation.key.clone(), events, actor, expects: Expects::Anything };
+        let step = Step { key: operation.key.clone(), events, actor, expects };
         match self.inner.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
             Applied::Stepped(operation) => Ok(operation),
             Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),

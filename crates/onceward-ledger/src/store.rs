@@ -262,6 +262,13 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn due(&self, now: Timestamp, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
 
+    /// Operations of this tenant whose suspicion has one of the probe's marks or its group, unresolved or settled within the
+    /// hold window: what [`Found::suspects`] would be for it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn suspects(&self, key: &OperationKey, probe: &Probe) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
+
     /// Every owner that beats or has beaten and is not forgotten; and, as a library with the beat 0, every other one that holds
     /// an attempt which has no time to be settled by, since nothing else would ever find that attempt.
     ///
@@ -357,9 +364,20 @@ pub struct Load {
 pub struct LedgerId(pub String);
 
 /// The pending result of a command: a future that needs no runtime, and can be waited for on a plain thread.
-#[derive(Debug)]
 #[must_use = "a command is durable only when its reply says so"]
-pub struct Reply(oneshot::Receiver<Result<Applied, StoreError>>);
+pub struct Reply {
+    receiver: oneshot::Receiver<Result<Applied, StoreError>>,
+    look: Option<Look>,
+}
+
+/// Somebody who looks at what was done before it is handed on.
+type Look = Box<dyn FnOnce(&Applied) + Send>;
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reply(…)")
+    }
+}
 
 /// Where a store puts the result of a command.
 pub type ReplySender = oneshot::Sender<Result<Applied, StoreError>>;
@@ -368,15 +386,21 @@ impl Reply {
     /// A reply and where to put its result.
     pub fn channel() -> (ReplySender, Self) {
         let (sender, receiver) = oneshot::channel();
-        (sender, Self(receiver))
+        (sender, Self { receiver, look: None })
+    }
+
+    /// Has `look` see what was done before whoever waits gets it.
+    pub(crate) fn and_look(self, look: impl FnOnce(&Applied) + Send + 'static) -> Self {
+        Self { look: Some(Box::new(look)), ..self }
     }
 
     /// Blocks the current thread until the result is there. Not from inside a runtime.
     ///
     /// # Errors
     /// [`StoreError`] says what is known; no dispatch is permitted.
-    pub fn wait(self) -> Result<Applied, StoreError> {
-        self.0.blocking_recv().unwrap_or_else(|_| Err(lost()))
+    pub fn wait(mut self) -> Result<Applied, StoreError> {
+        let look = self.look.take();
+        seen(look, self.receiver.blocking_recv().unwrap_or_else(|_| Err(lost())))
     }
 }
 
@@ -384,8 +408,18 @@ impl Future for Reply {
     type Output = Result<Applied, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map(|result| result.unwrap_or_else(|_| Err(lost())))
+        match Pin::new(&mut self.receiver).poll(context) {
+            Poll::Ready(result) => Poll::Ready(seen(self.look.take(), result.unwrap_or_else(|_| Err(lost())))),
+            Poll::Pending => Poll::Pending,
+        }
     }
+}
+
+fn seen(look: Option<Look>, result: Result<Applied, StoreError>) -> Result<Applied, StoreError> {
+    if let (Some(look), Ok(applied)) = (look, &result) {
+        look(applied);
+    }
+    result
 }
 
 /// A writer that went away without a word may have written.

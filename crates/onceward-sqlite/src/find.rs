@@ -89,7 +89,7 @@ pub(crate) fn same_effect(
 
 /// Every operation that may be the same intention: equal marks that are unresolved or were settled within the hold window,
 /// and unresolved ones of the same group. Their number is bounded by what one principal has unresolved of one tool.
-fn suspects(
+pub(crate) fn suspects(
     connection: &Connection,
     key: &OperationKey,
     probe: &Probe,

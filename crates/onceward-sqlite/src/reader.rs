@@ -4,18 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationKey, OwnerId, TenantId};
+use onceward_core::key::{OperationKey, OutboundKey, OwnerId, TenantId};
 use onceward_core::operation::Operation;
+use onceward_core::suspicion::Probe;
 use onceward_core::time::Timestamp;
 use onceward_ledger::credential::{Credential, CredentialHash};
-use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, StoreError};
+use onceward_ledger::mark::Mark;
+use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, StoreError, Unresolved};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::apply::Landmark;
 use crate::error::Fault;
 use crate::rows::{self, select};
-use crate::{blob, connect, find, limits};
+use crate::{blob, connect, find, limits, marks};
 
 const HELD: &str = select!("WHERE owner = ?1 ORDER BY number LIMIT ?2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= ?1 ORDER BY settle_by_at LIMIT ?2");
@@ -130,11 +132,32 @@ impl Readers {
         self.sweep(DUE, now.as_micros(), limit)
     }
 
+    pub(crate) fn suspects(
+        &self,
+        key: &OperationKey,
+        probe: &Probe,
+        at: Timestamp,
+    ) -> Result<Vec<Operation>, StoreError> {
+        self.with(|connection| find::suspects(connection, key, probe, at))
+    }
+
     fn sweep(&self, sql: &str, by: impl rusqlite::ToSql, limit: u32) -> Result<Vec<Operation>, StoreError> {
         self.with(|connection| {
             let found = find::all(connection, sql, params![by, limit.min(limits::PAGE_MAX)])?;
             Ok(found.into_iter().map(|(_, operation)| operation).collect())
         })
+    }
+
+    pub(crate) fn marked(&self, mark: &Mark, limit: u32) -> Result<Vec<OperationKey>, StoreError> {
+        self.with(|connection| marks::marked(connection, mark, limit.min(limits::PAGE_MAX)))
+    }
+
+    pub(crate) fn keys_held(&self, limit: u32) -> Result<Vec<OutboundKey>, StoreError> {
+        self.with(|connection| marks::held(connection, limit))
+    }
+
+    pub(crate) fn unresolved(&self) -> Result<Unresolved, StoreError> {
+        self.with(marks::unresolved)
     }
 
     pub(crate) fn owners(&self) -> Result<Vec<OwnerRow>, StoreError> {

@@ -39,12 +39,13 @@ pub(crate) use select;
 const INSERT: &str = "INSERT INTO onceward_operation (tenant, operation_id, tool, fingerprint, fingerprint_key, state, \
      cause, dispatch, lane, attempt, owner, effect_id, suspicion_mark, suspicion_group, deadline_at, next_check_at, \
      settle_by_at, disagreement, corrects, superseded_by, created_at, updated_at, settled_at, purged_at, journal_seq, \
-     journal_hash, body, progress, answer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
-     ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29) ON CONFLICT (tenant, operation_id) DO NOTHING";
+     journal_hash, body, progress, answer, uncertain_since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, \
+     ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30) ON CONFLICT (tenant, operation_id) DO NOTHING";
 
 const UPDATE: &str = "UPDATE onceward_operation SET state = ?2, cause = ?3, attempt = ?4, owner = ?5, effect_id = ?6, \
      next_check_at = ?7, settle_by_at = ?8, disagreement = ?9, superseded_by = ?10, updated_at = ?11, settled_at = ?12, \
-     purged_at = ?13, journal_seq = ?14, journal_hash = ?15, progress = ?16, answer = ?17 WHERE number = ?1 AND journal_hash = ?18";
+     purged_at = ?13, journal_seq = ?14, journal_hash = ?15, progress = ?16, answer = ?17, uncertain_since = ?19 \
+     WHERE number = ?1 AND journal_hash = ?18";
 
 const ERASE_BODY: &str = "UPDATE onceward_operation SET body = ?2 WHERE number = ?1";
 
@@ -70,6 +71,8 @@ struct BodyOut<'a> {
     pin: Option<&'a Pin>,
     #[serde(skip_serializing_if = "Option::is_none")]
     business: Option<Fingerprint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_of: Option<&'a OperationId>,
 }
 
 fn is_default(comparison: &&Comparison) -> bool {
@@ -89,6 +92,8 @@ struct BodyIn {
     pin: Option<Pin>,
     #[serde(default)]
     business: Option<Fingerprint>,
+    #[serde(default)]
+    second_of: Option<OperationId>,
 }
 
 #[derive(Serialize)]
@@ -154,6 +159,7 @@ pub(crate) fn body(operation: &Operation) -> Result<Vec<u8>, Fault> {
         title: terms.title.as_deref(),
         pin: terms.pin.as_ref(),
         business: terms.suspicion.as_ref().and_then(|suspicion| suspicion.business),
+        second_of: terms.second_of.as_ref(),
     };
     blob::encode(&body, 256 + binding.arguments.present().map_or(0, |arguments| arguments.text().len()))
 }
@@ -164,6 +170,7 @@ struct Moving<'a> {
     owner: Option<&'a OwnerId>,
     effect_id: Option<&'a EffectId>,
     next_check: Option<Timestamp>,
+    uncertain_since: Option<Timestamp>,
     settle_by: Option<Timestamp>,
     superseded_by: Option<&'a OperationId>,
     answer: Option<Vec<u8>>,
@@ -178,6 +185,7 @@ fn moving(operation: &Operation) -> Result<Moving<'_>, Fault> {
         owner: None,
         effect_id: None,
         next_check: None,
+        uncertain_since: None,
         settle_by: None,
         superseded_by: None,
         answer: None,
@@ -202,6 +210,7 @@ fn moving(operation: &Operation) -> Result<Moving<'_>, Fault> {
         State::Unknown(unknown) => {
             moving.cause = Some(unknown.latest().cause.name());
             moving.next_check = unknown.next_check();
+            moving.uncertain_since = Some(uncertain_since(unknown));
             StateOut::Unknown(unknown)
         }
         State::Succeeded(success) => {
@@ -225,6 +234,12 @@ fn moving(operation: &Operation) -> Result<Moving<'_>, Fault> {
     };
     moving.progress = blob::encode(&ProgressOut { state, history: &operation.history }, 512)?;
     Ok(moving)
+}
+
+/// When the earliest of its uncertain attempts was claimed.
+pub(crate) fn uncertain_since(unknown: &Unknown) -> Timestamp {
+    let latest = unknown.latest().claimed_at;
+    unknown.attempts().iter().map(|attempt| attempt.claimed_at).min().unwrap_or(latest)
 }
 
 fn keep(answer: &Kept<Answer>, moving: &mut Moving<'_>) -> Result<Option<Timestamp>, Fault> {
@@ -275,6 +290,7 @@ pub(crate) fn insert(connection: &Connection, operation: &Operation, body: &[u8]
         body,
         moving.progress,
         moving.answer,
+        micros(moving.uncertain_since),
     ])?;
     Ok((inserted == 1).then(|| connection.last_insert_rowid()))
 }
@@ -301,6 +317,7 @@ pub(crate) fn update(connection: &Connection, number: i64, before: Head, operati
         moving.progress,
         moving.answer,
         &before.hash[..],
+        micros(moving.uncertain_since),
     ])?;
     if changed != 1 {
         return Ok(false);
@@ -384,6 +401,7 @@ fn decode(row: &Row<'_>, key: OperationKey) -> Result<(i64, Operation), Fault> {
             lane: optional_text(row, 8)?.map(|text| name("lane", Lane::parse(text))).transpose()?,
             deadline: time(row, 12)?,
             corrects: optional_text(row, 13)?.map(|text| name("corrects", OperationId::parse(text))).transpose()?,
+            second_of: body.second_of,
             title: body.title,
             suspicion,
             pin: body.pin,

@@ -7,14 +7,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationKey, OwnerId};
+use onceward_core::key::{OperationKey, OutboundKey, OwnerId};
 use onceward_core::operation::Operation;
 use onceward_core::outbound::LedgerSecret;
+use onceward_core::suspicion::Probe;
 use onceward_core::time::Timestamp;
 use onceward_ledger::clock::Clock;
 use onceward_ledger::credential::{Credential, CredentialHash};
+use onceward_ledger::mark::Mark;
 use onceward_ledger::store::{
-    BoxFuture, Command, Filter, LedgerId, Opening, OwnerRow, Page, Priority, Reply, Store, StoreError,
+    BoxFuture, Command, Filter, LedgerId, Load, Opening, OwnerRow, Page, Priority, Reply, Store, StoreError, Unresolved,
 };
 use tokio::sync::oneshot;
 
@@ -22,7 +24,7 @@ use crate::apply::{Landmark, Order};
 use crate::checkpoint::{Copier, Log};
 use crate::connect;
 use crate::error::OpenError;
-use crate::health::Health;
+use crate::health::{Gauges, Health};
 use crate::job::{Job, Work};
 use crate::limits;
 use crate::local::{Effect, LocalFailure, LocalJob, LocalOutcome};
@@ -70,6 +72,7 @@ pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     queue: Arc<Queue<Job>>,
     health: Arc<Health>,
+    gauges: Arc<Gauges>,
     readers: Readers,
     writer: Option<JoinHandle<()>>,
     _copier: Copier,
@@ -95,6 +98,7 @@ impl SqliteStore {
         let Identity { id, secret } = migrate::run(&connection, &path, clock.as_ref(), until)?;
         let queue = Arc::new(Queue::new());
         let health = Arc::new(Health::new());
+        let gauges = Arc::new(Gauges::new());
         let log = Log::new();
         let setting = Setting {
             path: path.clone(),
@@ -105,6 +109,7 @@ impl SqliteStore {
             reserve_bytes: settle_reserve_bytes,
             queue: Arc::clone(&queue),
             health: Arc::clone(&health),
+            gauges: Arc::clone(&gauges),
             log: Arc::clone(&log),
         };
         let no_thread = |error: std::io::Error| OpenError::File { path: path.clone(), what: error.to_string() };
@@ -119,7 +124,7 @@ impl SqliteStore {
             })
             .map_err(no_thread)?;
         let readers = Readers::new(&path);
-        Ok(Self { path, id, secret, clock, queue, health, readers, writer: Some(thread), _copier: copier })
+        Ok(Self { path, id, secret, clock, queue, health, gauges, readers, writer: Some(thread), _copier: copier })
     }
 
     /// The secret beside the file, from which outbound keys are made.
@@ -240,6 +245,10 @@ impl Store for SqliteStore {
         ready(self.readers.due(now, limit))
     }
 
+    fn suspects(&self, key: &OperationKey, probe: &Probe) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        ready(self.readers.suspects(key, probe, self.clock.now()))
+    }
+
     fn owners(&self) -> BoxFuture<'_, Result<Vec<OwnerRow>, StoreError>> {
         ready(self.readers.owners())
     }
@@ -254,6 +263,26 @@ impl Store for SqliteStore {
 
     fn credentials(&self) -> BoxFuture<'_, Result<Vec<Credential>, StoreError>> {
         ready(self.readers.credentials())
+    }
+
+    fn marked(&self, mark: &Mark, limit: u32) -> BoxFuture<'_, Result<Vec<OperationKey>, StoreError>> {
+        ready(self.readers.marked(mark, limit))
+    }
+
+    fn keys_held(&self, limit: u32) -> BoxFuture<'_, Result<Vec<OutboundKey>, StoreError>> {
+        ready(self.readers.keys_held(limit))
+    }
+
+    fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>> {
+        ready(self.readers.unresolved())
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            queued: u64::try_from(self.queue.len()).unwrap_or(u64::MAX),
+            commits: self.gauges.commits.read(),
+            groups: self.gauges.groups.read(),
+        }
     }
 
     fn id(&self) -> LedgerId {

@@ -22,7 +22,7 @@ use super::calls::arguments;
 use super::request::{AsWritten, Body, Caller};
 use super::views::text;
 use crate::app::{App, NewClaim};
-use crate::identity::{self, Claimed};
+use crate::identity;
 use crate::limits::SETTLE_WITHIN_DEFAULT;
 use crate::problem::Problem;
 
@@ -42,15 +42,10 @@ pub(super) async fn claim(
     headers: HeaderMap,
     Body(body): Body<ClaimBody>,
 ) -> Result<Response, Problem> {
-    let Claimed::Operation(id) = identity::of_http(&headers, body.operation_id.as_deref())? else {
-        return Err(Problem::new(
-            Code::IdentityRequired,
-            "a claim needs the identity of its operation: send the header Idempotency-Key, or operation_id",
-        ));
-    };
+    let identity = identity::of_http(&headers, body.operation_id.as_deref())?;
     let arguments = arguments(body.arguments)?;
     let within = settle_within(body.settle_within_ms)?;
-    let claim = NewClaim { tool: body.tool, id, arguments, title: body.title, settle_within: within };
+    let claim = NewClaim { tool: body.tool, identity, arguments, title: body.title, settle_within: within };
     match app.claim(&grant, claim).await? {
         ClaimAnswer::Granted(granted) => Ok(answer_json(StatusCode::CREATED, &granted_view(&granted))),
         ClaimAnswer::Answered(envelope) => Ok(told(&envelope)),

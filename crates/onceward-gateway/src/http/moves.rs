@@ -12,6 +12,7 @@ use onceward_core::receipt::Answer;
 use onceward_ledger::LedgerError;
 use onceward_ledger::authorize::Grant;
 use onceward_ledger::operations::{Choice, Evidence};
+use onceward_ledger::store::Expects;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -58,6 +59,8 @@ enum Verdict {
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalBody {
     decision: Verdict,
+    /// The version that the approver looked at.
+    expected: Option<u32>,
 }
 
 pub(super) async fn approve(
@@ -67,10 +70,11 @@ pub(super) async fn approve(
     Body(body): Body<ApprovalBody>,
 ) -> Result<Response, Problem> {
     let id = id_of(&id)?;
+    let expects = body.expected.map_or(Expects::Anything, Expects::Version);
     run(&app, grant, |ledger, grant| async move {
         match body.decision {
-            Verdict::Approve => ledger.approve(&grant, &id).await,
-            Verdict::Decline => ledger.decline(&grant, &id).await,
+            Verdict::Approve => ledger.approve(&grant, &id, expects).await,
+            Verdict::Decline => ledger.decline(&grant, &id, expects).await,
         }
     })
     .await

@@ -6,6 +6,7 @@ use std::time::Duration;
 use onceward::core::outcome::{Dispatched, NextAction, Outcome};
 use onceward::core::receipt::Answer;
 use onceward::operations::{Choice, Evidence};
+use onceward::store::Expects;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -268,8 +269,8 @@ async fn an_approval_is_for_exactly_what_was_approved() {
     asked.approval = onceward::call::Approval::Required;
     let told = ledger.execute(&allowed(), asked.clone(), helpdesk.clone(), PATIENCE).await.unwrap();
     assert_eq!(told.outcome, Outcome::ApprovalRequired);
-    assert!(ledger.approve(&agent(), &id("op-1")).await.is_err(), "whoever calls cannot approve");
-    ledger.approve(&operator(), &id("op-1")).await.unwrap();
+    assert!(ledger.approve(&agent(), &id("op-1"), Expects::Anything).await.is_err(), "whoever calls cannot approve");
+    ledger.approve(&operator(), &id("op-1"), Expects::Anything).await.unwrap();
     let elsewhere = Scripted::new("stripe.v1", []);
     let refused = ledger.execute(&allowed(), asked.clone(), elsewhere.clone(), PATIENCE).await.unwrap_err();
     assert_eq!(refused, onceward::LedgerError::ApprovalVoid);

@@ -7,6 +7,7 @@ use onceward::core::canonical::Canonical;
 use onceward::core::key::OperationId;
 use onceward::core::outcome::Outcome;
 use onceward::core::pointer::Pointer;
+use onceward::store::Expects;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -100,7 +101,7 @@ async fn a_host_without_identity_goes_on_with_what_could_not_be_sent_or_was_appr
     let asked = Call { approval: Approval::Required, ..held("m-3", json!({"title": "scanner"}), &[]) };
     let told = ledger.execute(&allowed(), asked.clone(), helpdesk.clone(), PATIENCE).await.unwrap();
     assert_eq!(told.outcome, Outcome::ApprovalRequired);
-    ledger.approve(&operator(), &OperationId::parse("m-3").unwrap()).await.unwrap();
+    ledger.approve(&operator(), &OperationId::parse("m-3").unwrap(), Expects::Anything).await.unwrap();
     let repeated = Call { identity: held("m-4", json!({}), &[]).identity, ..asked };
     let told = ledger.execute(&allowed(), repeated, helpdesk.clone(), PATIENCE).await.unwrap();
     assert_eq!((told.outcome, told.operation_id.unwrap().as_str()), (Outcome::Executed, "m-3"));

@@ -9,7 +9,7 @@ use onceward::core::key::OperationKey;
 use onceward::core::outcome::{Envelope, NextAction, Outcome};
 use onceward::core::retry::RetryPolicy;
 use onceward::core::step::Refusal;
-use onceward::store::{DisagreementOnly, Filter};
+use onceward::store::{DisagreementOnly, Expects, Filter};
 use onceward::{Ledger, LedgerError};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -77,7 +77,7 @@ async fn r004_a_batch_that_paused_beside_a_finished_write_does_not_write_again()
         assert_eq!(done(&ledger, ask(), &helpdesk).await.outcome, Outcome::ApprovalRequired);
     }
     let restarted = stage.ledger().await;
-    restarted.approve(&operator(), &id("ask")).await.unwrap();
+    restarted.approve(&operator(), &id("ask"), Expects::Anything).await.unwrap();
     assert_eq!(done(&restarted, call("send", "hello"), &mail).await.outcome, Outcome::Replayed);
     assert_eq!(done(&restarted, ask(), &helpdesk).await.outcome, Outcome::Executed);
     assert_eq!((mail.requests(), helpdesk.requests()), (1, 1));
@@ -118,7 +118,7 @@ async fn r008_an_approval_is_used_once_and_its_repetition_gets_the_receipt() {
     let payments = Scripted::new("none", [Act::DoneWhenReleased("P-1", released.clone())]);
     let approved = || Call { approval: Approval::Required, ..call("op-1", "pay 10") };
     assert_eq!(done(&ledger, approved(), &payments).await.outcome, Outcome::ApprovalRequired);
-    ledger.approve(&operator(), &id("op-1")).await.unwrap();
+    ledger.approve(&operator(), &id("op-1"), Expects::Anything).await.unwrap();
     let caller = {
         let (ledger, payments) = (ledger.clone(), payments.clone());
         tokio::spawn(async move { done(&ledger, approved(), &payments).await })
@@ -127,7 +127,7 @@ async fn r008_an_approval_is_used_once_and_its_repetition_gets_the_receipt() {
     caller.abort();
     released.notify_one();
     until(&ledger, "op-1", |operation| operation.state.name() == "succeeded").await;
-    let again = ledger.approve(&operator(), &id("op-1")).await.unwrap_err();
+    let again = ledger.approve(&operator(), &id("op-1"), Expects::Anything).await.unwrap_err();
     assert_eq!(again, LedgerError::Illegal(Refusal::NothingToApprove));
     let told = done(&ledger, approved(), &payments).await;
     assert_eq!((told.outcome, ticket(&told)), (Outcome::Replayed, json!({"id": "P-1"})));
@@ -149,7 +149,7 @@ async fn r009_an_approval_covers_the_arguments_that_were_shown_and_no_others() {
         let text = serde_json::to_string(&told).unwrap();
         assert!(!text.contains("alice") && !text.contains("mallory"), "and shows neither value: {text}");
         // Refused before the approval, and after it as well.
-        drop(ledger.approve(&operator(), &id("op-1")).await);
+        drop(ledger.approve(&operator(), &id("op-1"), Expects::Anything).await);
     }
     assert_eq!(payments.requests(), 0);
     assert_eq!(done(&ledger, pay("ten to alice"), &payments).await.outcome, Outcome::Executed);
