@@ -12,6 +12,7 @@ pub mod classify;
 pub mod code;
 pub mod contract;
 pub mod decide;
+pub mod decision;
 pub mod diff;
 pub mod event;
 pub mod evidence;

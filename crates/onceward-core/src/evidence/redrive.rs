@@ -138,6 +138,8 @@ pub enum NoRedrive {
     KeyMismatch,
     /// The destination accepted it and will do it later; a repetition would say the same.
     Accepted,
+    /// The destination says that the thing exists; a repetition would say the same.
+    AlreadyExists,
 }
 
 /// Whether the key of the uncertain attempts may be sent once more.
@@ -172,6 +174,17 @@ pub fn may_redrive(case: &RedriveCase<'_>) -> Result<RedrivePermit, NoRedrive> {
     })
 }
 
+/// Until when the destination surely recognises the key of the uncertain attempts, whether or not it may be sent again right
+/// now: the moment after which that way out is closed for good. `None` where there is no such moment, or it has passed.
+#[must_use]
+pub fn recognised_until(case: &RedriveCase<'_>) -> Option<Timestamp> {
+    let contract = case.pinned.narrower(case.current);
+    let (first, kind) = (case.uncertain.first()?, contract.kind());
+    recognised_by_word(&contract, kind, case.uncertain).ok()?;
+    let until = within_horizon(&contract, kind, case, first.generation).ok()?;
+    (until != Timestamp::from_micros(i64::MAX)).then_some(until)
+}
+
 /// Whether the contract says that a repetition of these attempts is recognised at all.
 fn recognised_by_word(contract: &Contract, kind: Kind, uncertain: &[Uncertain]) -> Result<(), NoRedrive> {
     match kind {
@@ -191,6 +204,7 @@ fn recognised_by_word(contract: &Contract, kind: Kind, uncertain: &[Uncertain]) 
         match attempt.cause {
             Cause::KeyMismatch => return Err(NoRedrive::KeyMismatch),
             Cause::Accepted { .. } => return Err(NoRedrive::Accepted),
+            Cause::AlreadyExists { .. } => return Err(NoRedrive::AlreadyExists),
             // An answer that began as a success was stored as one, whatever else is stored.
             Cause::ReplyUnreadable => {}
             Cause::ReplyLost
