@@ -79,6 +79,11 @@ impl CarrierPlan {
         self.spots().any(|spot| matches!(spot, Spot::Form(_)))
     }
 
+    /// Whether whatever travels beside the key is a header, which can be put onto a request that somebody else made.
+    pub(crate) fn companions_are_headers(&self) -> bool {
+        self.companions.iter().all(|(spot, _)| matches!(spot, Spot::Header(_)))
+    }
+
     /// The headers that it writes: a mapping must leave them alone.
     pub(crate) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.spots().filter_map(|spot| match spot {
@@ -128,13 +133,14 @@ fn spot(place: Place, name: &str, what: &str) -> Result<Spot, Unplaceable> {
 /// What is written into one request beside the arguments.
 pub(crate) struct Carried<'a> {
     spots: Vec<(&'a Spot, String)>,
+    key: Option<String>,
     marker: Option<(&'a Contract, String)>,
 }
 
 impl<'a> Carried<'a> {
     /// Nothing: a read, or a check of arguments alone.
     pub(crate) const fn nothing() -> Self {
-        Self { spots: Vec::new(), marker: None }
+        Self { spots: Vec::new(), key: None, marker: None }
     }
 
     /// The key of an attempt, written as the contract says, and what travels with it.
@@ -145,9 +151,12 @@ impl<'a> Carried<'a> {
         first_claimed_at: Timestamp,
     ) -> Result<Self, NoKey> {
         let mut spots = Vec::new();
+        let mut written = None;
         if let (Some(spot), Some(rules)) = (&plan.key, &contract.key) {
             // Without its key the request would run unprotected, and nobody asked for that.
-            spots.push((spot, rules.written(key.ok_or(NoKey::Missing)?)?));
+            let text = rules.written(key.ok_or(NoKey::Missing)?)?;
+            written = Some(text.clone());
+            spots.push((spot, text));
         }
         for (spot, value) in &plan.companions {
             let text = match value {
@@ -163,7 +172,12 @@ impl<'a> Carried<'a> {
             (Some(_), None) => return Err(NoKey::Missing),
             (None, Some(_) | None) => None,
         };
-        Ok(Self { spots, marker })
+        Ok(Self { spots, key: written, marker })
+    }
+
+    /// The key as it is written, wherever it goes.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&HeaderName, &str)> {

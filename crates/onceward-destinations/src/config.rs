@@ -3,6 +3,7 @@
 mod source;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use onceward_core::contract::{Locator, Lookup, MarkerField, Predicate, Span};
 use onceward_core::pointer::Pointer;
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 pub(crate) use self::source::{Problems, TextTable, table_of, take};
 use crate::mapping::Encoding;
+use crate::proxy::WhoseKey;
 use crate::tool::{Approval, WithoutIdentity};
 
 /// `[destination.NAME]`, without `contract` and `tool`, which are read by themselves so that one mistake hides no other.
@@ -24,6 +26,33 @@ pub(crate) struct DestinationText {
     pub(crate) connect_timeout: Option<Span>,
     pub(crate) timeout: Option<Span>,
     pub(crate) max_in_flight: Option<u32>,
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+/// `[destination.NAME.proxy]`
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProxyText {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) version: Option<String>,
+    pub(crate) reads: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) identity: Vec<String>,
+    pub(crate) without_identity: Option<WithoutIdentity>,
+    #[serde(default)]
+    pub(crate) approval: Approval,
+    #[serde(default)]
+    pub(crate) key: WhoseKey,
+    pub(crate) tenant: Option<String>,
+    #[serde(default)]
+    pub(crate) scope_headers: Vec<String>,
+    #[serde(default)]
+    pub(crate) pinned_headers: Vec<String>,
+    pub(crate) effect_id: Option<String>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) deadline: Option<Span>,
+    #[serde(default)]
+    pub(crate) retry: RetryText,
 }
 
 /// `auth = { … }`: one of the three ways.

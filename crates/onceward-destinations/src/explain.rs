@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::catalog::Catalog;
 use crate::mapping::{BodyMapping, Mapping};
+use crate::proxy::Proxy;
 use crate::schema::Schema;
 use crate::tool::{Approval, Effect, Tool, WithoutIdentity, sample_key};
 
@@ -57,7 +58,10 @@ impl Catalog {
     /// One line per tool, by name.
     #[must_use]
     pub fn explain(&self) -> Vec<ToolLine> {
-        self.tools().iter().map(|tool| line(tool)).collect()
+        let mut lines: Vec<ToolLine> = self.tools().iter().map(|tool| line(tool)).collect();
+        lines.extend(self.proxies().map(|proxy| proxy_line(proxy)));
+        lines.sort_by(|one, other| one.tool.cmp(&other.tool));
+        lines
     }
 }
 
@@ -81,16 +85,35 @@ fn line(tool: &Tool) -> ToolLine {
     }
 }
 
+fn proxy_line(proxy: &Proxy) -> ToolLine {
+    let contract = proxy.contract();
+    ToolLine {
+        tool: proxy.tool().to_string(),
+        destination: proxy.name().to_owned(),
+        contract: contract.id.clone(),
+        effect: Effect::Write,
+        key: format!("the client's key where it is the application's own ({})", without(proxy.without_identity())),
+        carrier: proxy.destination.plan().describe(),
+        lookup: lookup(contract),
+        lost_reply: lost_reply(contract),
+        warnings: proxy.warnings.clone(),
+    }
+}
+
 fn key(tool: &Tool) -> String {
-    let without = match tool.without_identity() {
+    let without = without(tool.without_identity());
+    match tool.approval() {
+        Approval::None => format!("the caller's operation id ({without})"),
+        Approval::Required => format!("the caller's operation id ({without}; a person approves each)"),
+    }
+}
+
+fn without(policy: WithoutIdentity) -> &'static str {
+    match policy {
         WithoutIdentity::Refuse => "a call without one is refused",
         WithoutIdentity::Hold => "without one, a repetition is held",
         WithoutIdentity::Approve => "a call without one waits for approval",
         WithoutIdentity::Scope => "without one, the run's scope decides",
-    };
-    match tool.approval() {
-        Approval::None => format!("the caller's operation id ({without})"),
-        Approval::Required => format!("the caller's operation id ({without}; a person approves each)"),
     }
 }
 
@@ -140,8 +163,8 @@ fn lost_reply(contract: &Contract) -> String {
             }
         }
         NextCheck::Lookup { at } => match at.since(sent) {
-            Duration::ZERO => "waits for a person (the contract's lookup is not carried out yet)".to_owned(),
-            wait => format!("waits for a person (the contract's lookup after {} is not carried out yet)", span(wait)),
+            Duration::ZERO => "lookup at once".to_owned(),
+            wait => format!("lookup after {}", span(wait)),
         },
         NextCheck::Person => "waits for a person".to_owned(),
     }

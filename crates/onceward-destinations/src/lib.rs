@@ -13,6 +13,8 @@ pub mod error;
 pub mod explain;
 pub mod http;
 pub mod limits;
+pub mod mcp;
+pub mod proxy;
 pub mod schema;
 pub mod secrets;
 pub mod tool;
@@ -22,6 +24,8 @@ mod carrier;
 mod config;
 mod mapping;
 mod places;
+mod question;
+mod requests;
 mod template;
 
 #[cfg(test)]

@@ -40,6 +40,17 @@ pub const HEADER_VALUE_BYTES_MAX: usize = 4 * 1024;
 /// The largest request body, in bytes: the largest arguments, escaped as a form in the worst case.
 pub const BODY_BYTES_MAX: usize = 3 * onceward_core::limits::ARGUMENTS_BYTES_MAX;
 
+/// The most parts of a multipart body that are compared one by one; one with more is compared by its bytes. Uploads have two or
+/// three.
+pub const PROXY_PARTS_MAX: usize = 64;
+
+/// The most patterns of one proxy, for reads and for keys each: they are looked at for every request.
+pub const PROXY_PATTERNS_MAX: usize = 64;
+
+/// How much earlier and later than the attempts themselves a lookup's window is: clocks differ, and a wider window only shows
+/// more.
+pub const LOOKUP_SLACK: Duration = Duration::from_secs(5 * 60);
+
 /// The longest title, in bytes. It is one line for a person; a longer one ends in "…".
 pub const TITLE_BYTES_MAX: usize = 256;
 
@@ -61,6 +72,73 @@ pub const READ_ATTEMPTS_MAX: u32 = 3;
 /// The pause before a read is sent again; it doubles.
 pub const READ_PAUSE: Duration = Duration::from_millis(100);
 
+/// The largest message of an MCP server that is read, in bytes. A read may bring more than a receipt keeps: an image, a page
+/// of a list.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * ANSWER_BYTES_MAX;
+
+/// The longest line of a child's errors that is logged in one piece, in bytes.
+pub const MCP_LOG_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// Lines that wait to be written to a child. Each holds a request; more wait in their own calls.
+pub const MCP_WRITES_AHEAD: usize = 64;
+
+/// Notices of a server that wait for whoever listens. They are about progress and lists: a listener that falls behind loses
+/// the oldest and nothing else.
+pub const MCP_NOTICES_AHEAD: usize = 256;
+
+/// How long a server's child may take to be gone after it was killed. Only one that hangs in the system takes longer.
+pub const CHILD_EXIT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether what a child started is gone, too, within [`CHILD_EXIT_PATIENCE`].
+pub const CHILD_LOOKS: u32 = 50;
+
+/// How long what a child wrote before it ended is read. It lies in the pipe already, unless a grandchild holds the pipe open.
+pub const CHILD_DRAIN: Duration = Duration::from_secs(1);
+
+/// How often a stream that broke is taken up again where the server keeps what it sent. It is reading on, not a second call.
+pub const RESUMES_MAX: u32 = 3;
+
+/// The pause before a stream is taken up again; it grows with each.
+pub const RESUME_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a server may take to answer the question of which era it is, before it is asked in the older way as well: some
+/// old servers never answer what they do not know.
+pub const ERA_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long connecting to an MCP server may take altogether, with its handshake and its list of tools. A server that is
+/// started by npx or uvx may be downloaded first.
+pub const MCP_CONNECT_WITHIN: Duration = Duration::from_secs(90);
+
+/// How long the start of a gateway waits for its MCP servers. One that is later is served as soon as it is there.
+pub const MCP_START_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long one read of the connection itself may take: a list, a ping, the handshake of a server that runs.
+pub const MCP_READ_WITHIN: Duration = Duration::from_secs(15);
+
+/// The pause before a server that could not be connected is tried again; it doubles.
+pub const RECONNECT_FIRST: Duration = Duration::from_millis(500);
+
+/// The longest such pause: a server that is mended is back within this time.
+pub const RECONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// How long a connection must have lasted to count as one that works, so that the next pause is short again.
+pub const CONNECTION_STEADY: Duration = Duration::from_secs(10);
+
+/// After how long without an answer a session is asked whether it is still known before a write goes into it: a server that was
+/// restarted would answer the write itself with a lost session, and nobody could tell whether it ran.
+pub const SESSION_FRESH: Duration = Duration::from_secs(5);
+
+/// The most tools that one server may offer. A model that is shown more finds none.
+pub const MCP_TOOLS_MAX: usize = 1024;
+
+/// The most pages of one list. A server that gives a next page for ever would be read for ever.
+pub const MCP_PAGES_MAX: usize = 64;
+
+/// The most patterns in `reads` of one server: they are looked at for each tool that it offers.
+pub const MCP_READS_MAX: usize = 256;
+
+const _: () = assert!(MCP_START_WITHIN.as_millis() < MCP_CONNECT_WITHIN.as_millis());
+const _: () = assert!(RECONNECT_FIRST.as_millis() < RECONNECT_MAX.as_millis());
 const _: () = assert!(CONNECT_TIMEOUT.as_millis() <= CONNECT_TIMEOUT_MAX.as_millis());
 const _: () = assert!(
     CONNECT_TIMEOUT_MAX.as_millis() < onceward_ledger::limits::SEND_WITHIN.as_millis(),

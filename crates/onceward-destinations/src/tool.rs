@@ -289,7 +289,7 @@ pub(crate) fn sample_key() -> Option<OutboundKey> {
 }
 
 /// One line: control characters become spaces, and a text that is too long ends in "…".
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     let line = line.trim();
     if line.len() <= TITLE_BYTES_MAX {

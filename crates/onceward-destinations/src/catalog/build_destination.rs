@@ -11,15 +11,16 @@ use tokio::sync::Semaphore;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Surroundings, build_auth, build_tool, section};
+use super::{Surroundings, build_auth, build_proxy, build_tool, section};
 use crate::auth::Auth;
 use crate::client::{ClientSettings, client};
-use crate::config::{DestinationText, Problems, TextTable, table_of, take};
+use crate::config::{DestinationText, Problems, ProxyText, TextTable, table_of, take};
 use crate::http::Host;
 use crate::limits::{
     ANSWER_WITHIN, ANSWER_WITHIN_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_MAX, FILE_BYTES_MAX, MAX_IN_FLIGHT,
     MAX_IN_FLIGHT_MAX,
 };
+use crate::proxy::Proxy;
 use crate::secrets::Secret;
 
 /// What the tools of one destination are built with.
@@ -30,23 +31,34 @@ pub(super) struct Shared {
     pub(super) warnings: Vec<String>,
 }
 
-/// Builds a destination's tools. Each mistake is recorded, and what does not depend on it is checked all the same.
+/// What one destination offers.
+#[derive(Default)]
+pub(super) struct Offered {
+    pub(super) tools: Vec<build_tool::Built>,
+    pub(super) proxy: Option<Proxy>,
+}
+
+/// Builds a destination's tools and its proxy. Each mistake is recorded, and what does not depend on it is checked all the same.
 pub(super) fn build(
     problems: &mut Problems<'_>,
     surroundings: &Surroundings<'_>,
     name: &str,
     mut table: TextTable<'_>,
-) -> Vec<build_tool::Built> {
+) -> Offered {
     let path = ["destination", name];
     let tools = section(problems, &mut table, &path, "tool");
     let contract_text = take(&mut table, "contract");
     let auth_text = take(&mut table, "auth");
+    let proxy_path = [&path[..], &["proxy"]].concat();
+    let proxy_text = take(&mut table, "proxy");
+    let proxy_text: Option<Option<ProxyText>> = proxy_text.map(|text| problems.read(&proxy_path, text));
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
         problems.add(&path, "the name is not usable", "use letters, digits, '-' and '_'");
     }
     let contract = contract(problems, surroundings, name, contract_text);
     let auth = auth_text.and_then(|text| build_auth::auth(problems, surroundings, &path, text));
     let text: Option<DestinationText> = problems.read(&path, Spanned::new(0..0, DeValue::Table(table)));
+    let listen = text.as_ref().and_then(|text| text.listen);
     let shared = match (contract, text) {
         (Some(contract), Some(text)) => {
             build_auth::check_live(problems, surroundings, &path, &contract, auth.as_ref());
@@ -54,7 +66,17 @@ pub(super) fn build(
         }
         (Some(_) | None, Some(_) | None) => None,
     };
-    build_tool::build_all(problems, surroundings, name, shared.as_ref(), tools)
+    let tools = build_tool::build_all(problems, surroundings, name, shared.as_ref(), tools);
+    let proxy_text = match (proxy_text, listen) {
+        (Some(text), _) => text,
+        // A port of its own is for nothing else.
+        (None, Some(_)) => Some(ProxyText::default()),
+        (None, None) => None,
+    };
+    let proxy = proxy_text
+        .filter(|text| text.enabled != Some(false))
+        .and_then(|text| build_proxy::build(problems, name, shared.as_ref(), listen, text));
+    Offered { tools, proxy }
 }
 
 fn shared(

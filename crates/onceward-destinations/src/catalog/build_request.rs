@@ -163,7 +163,7 @@ fn body(problems: &mut Problems<'_>, path: &[&str], text: Option<Value>) -> Body
     match text {
         None => BodyMapping::None,
         Some(Value::String(word)) if word == "arguments" => BodyMapping::Arguments,
-        Some(template) => match JsonTemplate::parse(&template) {
+        Some(template) => match JsonTemplate::parse(&template, &[]) {
             Ok(template) => BodyMapping::Template(template),
             Err((place, error)) => {
                 let place: Vec<&str> = place.iter().map(String::as_str).collect();
@@ -188,22 +188,23 @@ fn check_room(problems: &mut Problems<'_>, path: &[&str], body: &BodyMapping, en
     }
 }
 
-/// The contract that holds for a request without a body: a marker that cannot be put anywhere is never found, and finding
-/// nothing would then look like proof.
-pub(super) fn without_marker(mut contract: Contract, mapping: &Mapping) -> Contract {
-    match (&mapping.body, &contract.marker) {
-        (BodyMapping::None, Some(marker)) => {
-            let at = marker.at.clone();
-            contract.marker = None;
-            // Only what is recognised by the marker goes with it; a lookup by the key stands.
-            if let Some(lookup) = &mut contract.lookup {
-                lookup.recognise.retain(|recognise| recognise.at != at);
-                if lookup.recognise.is_empty() && lookup.kind != onceward_core::contract::LookupKind::ByKey {
-                    contract.lookup = None;
-                }
-            }
-            contract
-        }
-        (BodyMapping::None | BodyMapping::Arguments | BodyMapping::Template(_), _) => contract,
+/// The contract that holds for a request without a body: a marker that cannot be put anywhere is never found.
+pub(super) fn without_marker(contract: Contract, mapping: &Mapping) -> Contract {
+    match &mapping.body {
+        BodyMapping::None => without_a_marker(contract),
+        BodyMapping::Arguments | BodyMapping::Template(_) => contract,
     }
+}
+
+/// The contract that holds for requests into which nobody puts a marker: finding none would otherwise look like proof.
+pub(super) fn without_a_marker(mut contract: Contract) -> Contract {
+    let Some(marker) = contract.marker.take() else { return contract };
+    // Only what is recognised by the marker goes with it; a lookup by the key stands.
+    if let Some(lookup) = &mut contract.lookup {
+        lookup.recognise.retain(|recognise| recognise.at != marker.at);
+        if lookup.recognise.is_empty() && lookup.kind != onceward_core::contract::LookupKind::ByKey {
+            contract.lookup = None;
+        }
+    }
+    contract
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onceward_core::contract::{Contract, Locator, Meaning, Recognised, ResponseRule};
+use onceward_core::contract::{Contract, Locator, LookupRequest, Meaning, Recognised, ResponseRule};
 use onceward_core::fingerprint::Comparison;
 use onceward_core::key::{ToolName, ToolVersion};
 use onceward_core::limits::ATTEMPTS_MAX;
@@ -18,6 +18,7 @@ use crate::config::{EffectPlace, Problems, RequestText, RetryText, TextTable, To
 use crate::explain;
 use crate::http::HttpDestination;
 use crate::limits::ANSWER_WITHIN_MAX;
+use crate::question::HttpQuestion;
 use crate::schema::Schema;
 use crate::template::Template;
 use crate::tool::{Annotations, Effect, Target, Tool, WithoutIdentity, sample_key};
@@ -82,13 +83,14 @@ fn build(
     let contract = build_request::without_marker(contract, &mapping);
     let answer_within =
         patience(problems, &[path, &["timeout"]].concat(), text.timeout, shared.answer_within, ANSWER_WITHIN_MAX);
+    check_lookup(problems, path, &contract);
     check_deadline(problems, path, &contract, text.deadline.map(|deadline| deadline.duration()));
     check_key(problems, path, &contract, effect);
     let (name, version, schema, comparison) = (parts.name?, parts.version?, parts.schema?, parts.comparison?);
     let mut warnings = shared.warnings.clone();
     let description = text.description.unwrap_or_default();
     warnings.extend(explain::warnings(effect, &description, &schema, &mapping));
-    let http = HttpDestination::new(Arc::clone(&shared.host), name.clone(), contract, plan, mapping);
+    let http = HttpDestination::new(Arc::clone(&shared.host), name.clone(), contract, plan, mapping.into());
     let tool = Tool {
         name,
         version,
@@ -151,7 +153,7 @@ impl Parts {
     }
 }
 
-fn recorded<T, E: std::fmt::Display>(
+pub(super) fn recorded<T, E: std::fmt::Display>(
     problems: &mut Problems<'_>,
     path: &[&str],
     result: Result<T, E>,
@@ -194,7 +196,7 @@ fn schema(
     recorded(problems, &[path, &[place]].concat(), Schema::compile(document), "")
 }
 
-fn retry(problems: &mut Problems<'_>, path: &[&str], text: &RetryText) -> RetryPolicy {
+pub(super) fn retry(problems: &mut Problems<'_>, path: &[&str], text: &RetryText) -> RetryPolicy {
     let usual = RetryPolicy::default();
     let policy = RetryPolicy {
         attempts_max: text.attempts_max.unwrap_or(usual.attempts_max),
@@ -253,7 +255,12 @@ fn contract(
 }
 
 /// An operation that may still be sent when the destination has forgotten its key would be done twice.
-fn check_deadline(problems: &mut Problems<'_>, path: &[&str], contract: &Contract, deadline: Option<Duration>) {
+pub(super) fn check_deadline(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    contract: &Contract,
+    deadline: Option<Duration>,
+) {
     match (contract.horizon.recognised(), deadline) {
         (Recognised::For(recognised), Some(deadline)) if contract.key.is_some() && deadline >= recognised => {
             problems.add(
@@ -266,8 +273,28 @@ fn check_deadline(problems: &mut Problems<'_>, path: &[&str], contract: &Contrac
     }
 }
 
+/// A lookup that cannot be asked would leave every lost reply to a person, though `check` promised otherwise.
+fn check_lookup(problems: &mut Problems<'_>, path: &[&str], contract: &Contract) {
+    let Some(lookup) = &contract.lookup else { return };
+    let path = [path, &["lookup"]].concat();
+    if let LookupRequest::Tool { .. } = &lookup.request {
+        problems.add(
+            &path,
+            "an HTTP destination is asked by a request, not by a tool",
+            "write lookup = { path = \"/…\" }",
+        );
+    }
+    if let Err(why) = HttpQuestion::parse(&lookup.request) {
+        let way_out = format!(
+            "a field of the arguments is written {{/field}}; beside these a lookup may name {}",
+            crate::question::NAMES.map(|name| format!("{{{name}}}")).join(", ")
+        );
+        problems.add(&[&path[..], &[why.field]].concat(), why.to_string(), way_out);
+    }
+}
+
 /// Whether the keys that the ledger makes fit the destination.
-fn check_key(problems: &mut Problems<'_>, path: &[&str], contract: &Contract, effect: Effect) {
+pub(super) fn check_key(problems: &mut Problems<'_>, path: &[&str], contract: &Contract, effect: Effect) {
     let (Some(rules), Some(key), Effect::Write) = (&contract.key, sample_key(), effect) else { return };
     let way_out = "use another carrier in the contract, or contract = \"none\"";
     recorded(problems, &[&path[..2], &["contract"]].concat(), rules.written(&key), way_out);
