@@ -5,6 +5,7 @@ mod build_destination;
 mod build_proxy;
 mod build_request;
 mod build_tool;
+mod directory;
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,12 @@ mod fault_server;
 #[cfg(test)]
 mod tests;
 
+/// What everything shares that sends over HTTP.
+pub(crate) mod sending {
+    pub(crate) use super::answer::{chain, unanswered};
+    pub(crate) use super::timed::ask_again;
+}
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +27,19 @@ use onceward_core::event::NotSent;
 use onceward_core::key::{OutboundKey, ToolName};
 use onceward_core::receipt::Answer;
 use onceward_core::time::Timestamp;
-use onceward_ledger::destination::{Destination, Dispatch};
+use onceward_ledger::destination::{Asked, Destination, Dispatch, Question};
 use onceward_ledger::store::BoxFuture;
 use reqwest::Url;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
 use self::timed::MayBeSent;
 use crate::auth::Auth;
 use crate::carrier::{Carried, CarrierPlan};
 use crate::limits::{READ_ATTEMPTS_MAX, READ_PAUSE};
-use crate::mapping::{Mapping, Rendered, Unmappable};
+use crate::mapping::{Rendered, Unmappable};
+use crate::question::HttpQuestion;
+use crate::requests::Requests;
 
 /// What the tools of one destination share.
 #[derive(Debug)]
@@ -53,7 +62,7 @@ pub struct HttpDestination {
     contract: Contract,
     contract_hash: String,
     plan: CarrierPlan,
-    mapping: Mapping,
+    requests: Requests,
 }
 
 /// What one attempt brings along; a [`Dispatch`] taken apart.
@@ -72,10 +81,10 @@ impl HttpDestination {
         tool: ToolName,
         contract: Contract,
         plan: CarrierPlan,
-        mapping: Mapping,
+        requests: Requests,
     ) -> Self {
         let contract_hash = onceward_core::hex::encode(&contract.content_hash());
-        Self { host, tool, contract, contract_hash, plan, mapping }
+        Self { host, tool, contract, contract_hash, plan, requests }
     }
 
     /// The name of the destination in the configuration.
@@ -84,13 +93,40 @@ impl HttpDestination {
         &self.host.name
     }
 
+    #[cfg(test)]
+    pub(crate) fn render(&self, arguments: &Canonical, carried: &Carried<'_>) -> Result<Rendered, Unmappable> {
+        self.requests.render(arguments, carried)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn asked_key(&self, arguments: &Canonical) -> Option<String> {
+        match &self.requests {
+            Requests::Mapped(_) => None,
+            Requests::AsTheyCame(requests) => requests.callers_key(arguments).map(ToOwned::to_owned),
+        }
+    }
+
+    /// The header in which the destination takes its credential.
+    pub(crate) fn credential_header(&self) -> Option<&http::HeaderName> {
+        self.host.auth.as_ref().map(Auth::name)
+    }
+
+    /// The dimensions of its scope that the configuration names, without its address.
+    pub(crate) fn named_scope(&self) -> &str {
+        let address = self.host.base.as_str().trim_end_matches('/');
+        self.host.scope.strip_prefix(address).unwrap_or(&self.host.scope).trim_start()
+    }
+
     pub(crate) const fn plan(&self) -> &CarrierPlan {
         &self.plan
     }
 
     #[cfg(test)]
-    pub(crate) const fn mapping(&self) -> &Mapping {
-        &self.mapping
+    pub(crate) fn mapping(&self) -> &crate::mapping::Mapping {
+        match &self.requests {
+            Requests::Mapped(mapping) => mapping,
+            Requests::AsTheyCame(_) => panic!("the requests of this destination are not mapped"),
+        }
     }
 
     /// Whether these arguments make a request, with that key. Nothing is sent.
@@ -149,7 +185,7 @@ impl HttpDestination {
     ) -> Result<reqwest::Request, Unmappable> {
         let carried = Carried::new(&self.plan, &self.contract, key, first_claimed_at)
             .map_err(|why| Unmappable::Place { message: why.to_string() })?;
-        self.addressed(self.mapping.render(arguments, &carried)?)
+        self.addressed(self.requests.render(arguments, &carried)?)
     }
 
     fn addressed(&self, rendered: Rendered) -> Result<reqwest::Request, Unmappable> {
@@ -182,7 +218,7 @@ impl HttpDestination {
         let mut pause = READ_PAUSE;
         let mut sent = 1;
         loop {
-            let rendered = self.mapping.render(arguments, &Carried::nothing())?;
+            let rendered = self.requests.render(arguments, &Carried::nothing())?;
             let repeatable = matches!(rendered.method, http::Method::GET | http::Method::HEAD);
             let request = self.addressed(rendered)?;
             let observed = {
@@ -198,6 +234,53 @@ impl HttpDestination {
             tokio::time::sleep(pause).await;
             pause *= 2;
             sent += 1;
+        }
+    }
+
+    /// Sends a request that changes nothing once, and returns its answer with all its headers.
+    pub(crate) async fn pass(&self, rendered: Rendered, answer_within: Duration) -> Result<Answer, ReadError> {
+        let request = self.addressed(rendered)?;
+        let Ok(Ok(_place)) = tokio::time::timeout(answer_within, self.host.in_flight.acquire()).await else {
+            return Err(ReadError::Busy);
+        };
+        match self.exchange(request, answer_within).await {
+            Observed::Http { status, headers, body: Body::Whole(body) } => Ok(Answer { status, headers, body }),
+            other => self.read_answer(other),
+        }
+    }
+
+    /// Carries a lookup out, once: whoever asks decides when to ask again.
+    async fn question(&self, question: &Question) -> Asked {
+        let asked = match HttpQuestion::parse(&question.lookup.request) {
+            Ok(Some(asked)) => asked,
+            Ok(None) => return Asked::NoWay,
+            Err(why) => return Asked::NoAnswer(why.to_string()),
+        };
+        let request = match asked.render(question).and_then(|rendered| self.addressed(rendered)) {
+            Ok(request) => request,
+            Err(why) => return Asked::NoAnswer(why.to_string()),
+        };
+        let Ok(Ok(_place)) = tokio::time::timeout(question.answer_within, self.host.in_flight.acquire()).await else {
+            return Asked::NoAnswer("the destination is busy with other requests".to_owned());
+        };
+        match self.exchange(request, question.answer_within).await {
+            Observed::Http { status, headers, body: Body::Whole(body) } => {
+                Asked::Answered(Answer { status, headers, body })
+            }
+            Observed::Http { body: Body::Cut(_), .. } => {
+                Asked::NoAnswer("the answer ended early or was too large".to_owned())
+            }
+            Observed::NotSent(_) | Observed::HeldBack => {
+                Asked::NoAnswer("the destination could not be reached".to_owned())
+            }
+            Observed::RefusedStream
+            | Observed::WriteFailed
+            | Observed::NoAnswer(_)
+            | Observed::OwnerLost
+            | Observed::McpError { .. }
+            | Observed::McpResult { .. }
+            | Observed::McpStreamLost
+            | Observed::Function(_) => Asked::NoAnswer("the destination did not answer".to_owned()),
         }
     }
 
@@ -254,6 +337,29 @@ impl Destination for HttpDestination {
 
     fn scope(&self) -> &str {
         &self.host.scope
+    }
+
+    fn request_digest(&self, arguments: &Canonical) -> Option<String> {
+        let rendered = self.requests.render(arguments, &Carried::nothing()).ok()?;
+        let mut digest = Sha256::new();
+        // Each part with its length, so that no two requests make one text.
+        let mut part = |bytes: &[u8]| {
+            digest.update((bytes.len() as u64).to_be_bytes());
+            digest.update(bytes);
+        };
+        part(rendered.method.as_str().as_bytes());
+        part(self.host.base.as_str().as_bytes());
+        part(rendered.target.as_bytes());
+        for (name, value) in &rendered.headers {
+            part(name.as_str().as_bytes());
+            part(value.as_bytes());
+        }
+        part(rendered.body.as_deref().unwrap_or_default());
+        Some(onceward_core::hex::encode(&digest.finalize()))
+    }
+
+    fn ask<'a>(&'a self, question: Question) -> BoxFuture<'a, Asked> {
+        Box::pin(async move { self.question(&self.requests.as_carried(question)).await })
     }
 
     fn send<'a>(&'a self, dispatch: Dispatch) -> BoxFuture<'a, Observed> {

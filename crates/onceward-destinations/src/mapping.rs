@@ -183,7 +183,7 @@ impl Mapping {
         let value = match &self.body {
             BodyMapping::None => return Ok(None),
             BodyMapping::Arguments => Some(arguments.value().clone()),
-            BodyMapping::Template(template) => template.render(arguments.value())?,
+            BodyMapping::Template(template) => template.render(arguments.value(), &|_| None)?,
         };
         let mut value = value.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
         carried.put_into(&mut value)?;

@@ -3,6 +3,9 @@
 use onceward_core::pointer::{InvalidPointer, Pointer};
 use serde_json::Value;
 
+/// What the placeholders without `/` stand for.
+pub(crate) type Named<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// A text with placeholders. `{{` and `}}` stand for the braces themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
@@ -86,7 +89,7 @@ impl Template {
     pub(crate) fn render(
         &self,
         arguments: &Value,
-        named: &dyn Fn(&str) -> Option<String>,
+        named: &Named<'_>,
         encode: &dyn Fn(&str) -> String,
     ) -> Result<String, NoText> {
         let mut text = String::new();
@@ -197,9 +200,9 @@ pub(crate) enum JsonTemplate {
 
 impl JsonTemplate {
     /// Parses the value; an error names the place inside it.
-    pub(crate) fn parse(value: &Value) -> Result<Self, (Vec<String>, InvalidTemplate)> {
+    pub(crate) fn parse(value: &Value, names: &[&str]) -> Result<Self, (Vec<String>, InvalidTemplate)> {
         let inside = |token: String, value: &Value| {
-            Self::parse(value).map_err(|(mut place, error)| {
+            Self::parse(value, names).map_err(|(mut place, error)| {
                 place.insert(0, token);
                 (place, error)
             })
@@ -207,7 +210,7 @@ impl JsonTemplate {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(Self::Fixed(value.clone())),
             Value::String(text) => {
-                let template = Template::parse(text, &[]).map_err(|error| (Vec::new(), error))?;
+                let template = Template::parse(text, names).map_err(|error| (Vec::new(), error))?;
                 Ok(match template.sole_field() {
                     Some(pointer) => Self::Value(pointer.clone()),
                     None => Self::Text(template),
@@ -228,29 +231,39 @@ impl JsonTemplate {
     }
 
     /// The value for these arguments; `None` where it names a field that is not there, so that its key is left out.
-    pub(crate) fn render(&self, arguments: &Value) -> Result<Option<Value>, NoText> {
+    pub(crate) fn render(&self, arguments: &Value, named: &Named<'_>) -> Result<Option<Value>, NoText> {
         match self {
             Self::Fixed(value) => Ok(Some(value.clone())),
             Self::Value(pointer) => Ok(pointer.get(arguments).cloned()),
-            Self::Text(template) => match template.render(arguments, &|_| None, &str::to_owned) {
+            Self::Text(template) => match template.render(arguments, named, &str::to_owned) {
                 Ok(text) => Ok(Some(Value::String(text))),
                 Err(NoText::Absent(_)) => Ok(None),
                 Err(error @ NoText::NotText(_)) => Err(error),
             },
             Self::List(elements) => {
                 let rendered: Result<Vec<Option<Value>>, NoText> =
-                    elements.iter().map(|element| element.render(arguments)).collect();
+                    elements.iter().map(|element| element.render(arguments, named)).collect();
                 Ok(Some(Value::Array(rendered?.into_iter().flatten().collect())))
             }
             Self::Object(members) => {
                 let mut object = serde_json::Map::new();
                 for (name, member) in members {
-                    if let Some(value) = member.render(arguments)? {
+                    if let Some(value) = member.render(arguments, named)? {
                         object.insert(name.clone(), value);
                     }
                 }
                 Ok(Some(Value::Object(object)))
             }
+        }
+    }
+
+    /// Whether it has the placeholder `{name}` anywhere.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        match self {
+            Self::Fixed(_) | Self::Value(_) => false,
+            Self::Text(template) => template.names(name),
+            Self::List(elements) => elements.iter().any(|element| element.names(name)),
+            Self::Object(members) => members.iter().any(|(_, member)| member.names(name)),
         }
     }
 
@@ -305,15 +318,15 @@ mod tests {
         let template = JsonTemplate::parse(&json!({
             "n": "{/n}", "text": "n is {/n}", "gone": "{/gone}", "line": "see {/gone}", "list": ["{/gone}", "{/l}", 1],
             "fixed": true,
-        }))
+        }), &[])
         .unwrap();
-        let rendered = template.render(&json!({ "n": 7, "l": ["x"] })).unwrap().unwrap();
+        let rendered = template.render(&json!({ "n": 7, "l": ["x"] }), &|_| None).unwrap().unwrap();
         assert_eq!(rendered, json!({ "n": 7, "text": "n is 7", "list": [["x"], 1], "fixed": true }));
     }
 
     #[test]
     fn an_error_inside_a_body_names_its_place() {
-        let (place, _) = JsonTemplate::parse(&json!({ "a": ["ok", { "b": "{x" }] })).unwrap_err();
+        let (place, _) = JsonTemplate::parse(&json!({ "a": ["ok", { "b": "{x" }] }), &[]).unwrap_err();
         assert_eq!(place, ["a", "1", "b"]);
     }
 }

@@ -149,6 +149,8 @@ impl Gateway {
         let lock = InstanceLock::acquire(&path)?;
         let ledger = open(&path, intervals).await?;
         self_test(&**ledger.store()).await?;
+        // Before recovery, so that what it finds is scheduled to be checked.
+        ledger.reconcile(Arc::new(catalog.clone()));
         let recovered = ledger.recover_earlier_gateways(&InstanceLocked::held()).await?;
         let first_tokens = match tenant {
             Some(tenant) => first_tokens(&ledger, &tenant).await?,

@@ -232,7 +232,7 @@ fn check_says_what_a_lost_reply_becomes() {
     ));
     assert_eq!(
         (marked.lost_reply.as_str(), marked.lookup.as_str()),
-        ("waits for a person (the contract's lookup after 60 s is not carried out yet)", "GET /tickets")
+        ("lookup after 60 s", "GET /tickets")
     );
     assert!(marked.to_string().contains("create_ticket (helpdesk, none): key the caller's operation id"), "{marked}");
     // A request without a body has no place for the marker, so that looking for it would prove nothing.
