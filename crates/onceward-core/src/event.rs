@@ -195,6 +195,7 @@ impl Cause {
             Self::ServerError => "server_error",
             Self::Accepted { .. } => "accepted",
             Self::InFlightElsewhere => "in_flight_elsewhere",
+            Self::AlreadyExists { .. } => "already_exists",
             Self::OwnerLost => "owner_lost",
             Self::SettleOverdue => "settle_overdue",
             Self::KeyMismatch => "key_mismatch",
@@ -250,6 +251,11 @@ pub enum Cause {
     },
     /// The destination says that the same key is being executed.
     InFlightElsewhere,
+    /// The destination refused a repetition because the thing exists. It is ours if it is what was asked for.
+    AlreadyExists {
+        /// What it said exists, where it said that.
+        handle: Option<String>,
+    },
     /// Whoever held it is gone, and the dispatch may have begun.
     OwnerLost,
     /// An application's claim was not settled in time.

@@ -250,6 +250,7 @@ pub(crate) fn verdicts() -> Vec<Verdict> {
         Cause::OwnerLost,
         Cause::AbsentOnce,
         Cause::KeyMismatch,
+        Cause::AlreadyExists { handle: None },
         Cause::Restored,
     ];
     let mut verdicts = vec![

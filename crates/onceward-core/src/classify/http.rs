@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::facts::{AttemptFacts, Body};
 use super::{Classified, Next, after_lost, ask, classified, disagrees, http_date, lost, refused, settled, turned_away};
-use crate::contract::{Contract, Kind, Meaning, MissingMarker, ReplayMarker, SameInput, Seen, header};
+use crate::contract::{Contract, Kind, Lookup, Meaning, MissingMarker, ReplayMarker, SameInput, Seen, header};
 use crate::event::{Cause, NoEffect, OtherEffect, Verdict};
 use crate::evidence::Compared;
 use crate::key::EffectId;
@@ -250,11 +250,15 @@ impl Reply<'_> {
         if !self.attempt.repeats() {
             return refused(17, self.answer.clone(), self.attempt);
         }
+        let existing = self.contract.same_input.existing.as_ref();
+        let handle = existing.and_then(|place| place.text(&self.seen)).filter(|handle| !handle.is_empty());
+        let by_pointer = handle.is_some() && self.contract.lookup.as_ref().is_some_and(Lookup::follows_a_pointer);
         let then = match ask(self.contract) {
             Next::LookupAfter(_) => Next::LookupAfter(Duration::ZERO),
+            _ if by_pointer => Next::LookupAfter(Duration::ZERO),
             other => other,
         };
-        classified(17, Verdict::Lost(Cause::ReplyLost), then)
+        classified(17, Verdict::Lost(Cause::AlreadyExists { handle }), then)
     }
 
     /// Row 20.

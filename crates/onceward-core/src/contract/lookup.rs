@@ -103,6 +103,12 @@ pub struct Compare {
 }
 
 impl Lookup {
+    /// Whether it reads the thing that a refused repetition was pointed at.
+    #[must_use]
+    pub fn follows_a_pointer(&self) -> bool {
+        self.kind == LookupKind::ByKeyViaConflict && self.request != LookupRequest::Nothing
+    }
+
     /// How long after its effect an item is surely shown; `None` when nobody says.
     #[must_use]
     pub fn shown_after(&self) -> Option<Span> {

@@ -204,7 +204,9 @@ impl Predicate {
             Self::FewerElements(wanted) => wanted.than == 0,
             Self::BodyIn(wanted) => wanted.values.is_empty(),
             Self::AnyElement(wanted) => wanted.is.is_vacuous(),
-            Self::AnyOf(parts) | Self::AllOf(parts) | Self::NoneOf(parts) => parts.is_empty() || parts.iter().any(Self::is_vacuous),
+            Self::AnyOf(parts) | Self::AllOf(parts) | Self::NoneOf(parts) => {
+                parts.is_empty() || parts.iter().any(Self::is_vacuous)
+            }
             Self::HeaderExists(_) | Self::HeaderEquals(_) | Self::BodyExists(_) | Self::BodyEquals(_) => false,
         }
     }
@@ -259,7 +261,11 @@ mod tests {
         assert!(!holds("{ fewer_elements = { at = \"\", than = 2 } }", 200, "[1,2]"));
         assert!(!holds("{ fewer_elements = { at = \"/items\", than = 2 } }", 200, "{}"), "no list is not a short one");
         assert!(holds("{ header_contains = { name = \"x-state\", texts = [\"reject\"] } }", 200, "{}"));
-        assert!(!holds("{ none_of = [{ header_contains = { name = \"x-state\", texts = [\"reject\"] } }] }", 200, "{}"));
+        assert!(!holds(
+            "{ none_of = [{ header_contains = { name = \"x-state\", texts = [\"reject\"] } }] }",
+            200,
+            "{}"
+        ));
         assert!(holds("{ none_of = [{ header_exists = \"link\" }] }", 200, "{}"));
     }
 

@@ -131,7 +131,7 @@ fn may_prove(case: &AbsenceCase<'_>) -> Result<Timestamp, Silence> {
     for attempt in case.uncertain {
         match attempt.cause {
             Cause::Accepted { .. } => return Err(Silence::Accepted),
-            Cause::KeyMismatch => return Err(Silence::KeyMismatch),
+            Cause::KeyMismatch | Cause::AlreadyExists { .. } => return Err(Silence::KeyMismatch),
             Cause::ReplyLost
             | Cause::ReplyUnreadable
             | Cause::ServerError

@@ -94,16 +94,17 @@ fn candidate(
 
 fn recognised(lookup: &Lookup, item: &Value, keys: &[OutboundKey]) -> Option<RecognisedBy> {
     if lookup.recognise.is_empty() {
-        // Asked for by the key itself, and the answer is one thing: the destination has recognised it for us.
-        return (lookup.kind == LookupKind::ByKey && lookup.items.is_none()).then_some(RecognisedBy::OurKey);
+        // Asked for by the key itself, or by what the destination pointed at for our key, and the answer is one thing: the
+        // destination has recognised it for us.
+        let by_destination = matches!(lookup.kind, LookupKind::ByKey | LookupKind::ByKeyViaConflict);
+        return (by_destination && lookup.items.is_none()).then_some(RecognisedBy::OurKey);
     }
     let carries = lookup.recognise.iter().any(|place| {
         place.at.get(item).is_some_and(|value| keys.iter().any(|key| stands_in(value, key.as_str(), place.how)))
     });
     match lookup.kind {
-        LookupKind::ByKey => carries.then_some(RecognisedBy::OurKey),
-        LookupKind::ByKeyViaConflict
-        | LookupKind::ByClientReference
+        LookupKind::ByKey | LookupKind::ByKeyViaConflict => carries.then_some(RecognisedBy::OurKey),
+        LookupKind::ByClientReference
         | LookupKind::ByInjectedMarker
         | LookupKind::ListScan
         | LookupKind::ByProviderIdOnly

@@ -9,6 +9,7 @@ use crate::classify::Next;
 use crate::contract::{Contract, LookupKind, LookupRequest};
 use crate::event::Cause;
 use crate::limits::LOOKUP_SPAN_MAX;
+use crate::state::Uncertain;
 use crate::time::Timestamp;
 
 /// Who settles an unknown operation.
@@ -87,7 +88,8 @@ pub fn next_check(case: &RedriveCase<'_>) -> NextCheck {
             | NoRedrive::GenerationsMixed
             | NoRedrive::Hearsay
             | NoRedrive::KeyMismatch
-            | NoRedrive::Accepted,
+            | NoRedrive::Accepted
+            | NoRedrive::AlreadyExists,
         ) => lookup.map_or(NextCheck::Person, |at| NextCheck::Lookup { at }),
     }
 }
@@ -122,6 +124,25 @@ pub fn next_lookup(case: &RedriveCase<'_>) -> NextCheck {
     lookup_at(&contract, case).map_or(NextCheck::Person, |at| NextCheck::Lookup { at })
 }
 
+/// What the destination said exists when it refused a repetition, if it said that.
+#[must_use]
+pub fn pointed_at(uncertain: &[Uncertain]) -> Option<&str> {
+    uncertain.iter().rev().find_map(|attempt| match &attempt.cause {
+        Cause::AlreadyExists { handle } => handle.as_deref(),
+        Cause::ReplyLost
+        | Cause::ReplyUnreadable
+        | Cause::ServerError
+        | Cause::Accepted { .. }
+        | Cause::InFlightElsewhere
+        | Cause::OwnerLost
+        | Cause::SettleOverdue
+        | Cause::KeyMismatch
+        | Cause::FunctionFailed
+        | Cause::AbsentOnce
+        | Cause::Restored => None,
+    })
+}
+
 /// When a lookup can next show something.
 fn lookup_at(contract: &Contract, case: &RedriveCase<'_>) -> Option<Timestamp> {
     let lookup = contract.lookup.as_ref()?;
@@ -129,8 +150,20 @@ fn lookup_at(contract: &Contract, case: &RedriveCase<'_>) -> Option<Timestamp> {
     if lookup.request == LookupRequest::Nothing {
         return None;
     }
-    let handle = matches!(&latest.cause, Cause::Accepted { handle: Some(_) });
-    let answers = lookup.kind.finds_a_lost_effect() || (lookup.kind == LookupKind::AsyncHandle && handle);
+    // A question by a handle needs one: that of accepted work, or of what a refused repetition was pointed at.
+    let by_handle = match lookup.kind {
+        LookupKind::AsyncHandle => matches!(&latest.cause, Cause::Accepted { handle: Some(_) }),
+        LookupKind::ByKeyViaConflict => pointed_at(case.uncertain).is_some(),
+        LookupKind::ByKey
+        | LookupKind::ByClientReference
+        | LookupKind::ByInjectedMarker
+        | LookupKind::ListScan
+        | LookupKind::ByProviderIdOnly
+        | LookupKind::EventStream
+        | LookupKind::CancelByKey
+        | LookupKind::None => false,
+    };
+    let answers = lookup.kind.finds_a_lost_effect() || by_handle;
     if !answers || latest.cause == Cause::KeyMismatch {
         return None;
     }

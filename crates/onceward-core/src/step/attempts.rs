@@ -116,6 +116,7 @@ fn lose(one: &mut Uncertain, cause: &Cause, at: Timestamp) {
         | Cause::ServerError
         | Cause::Accepted { .. }
         | Cause::InFlightElsewhere
+        | Cause::AlreadyExists { .. }
         | Cause::OwnerLost
         | Cause::SettleOverdue
         | Cause::KeyMismatch
