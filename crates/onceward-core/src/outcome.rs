@@ -284,26 +284,34 @@ pub fn possible_duplicate(earlier: &Operation, visibility: Visibility) -> Envelo
     let mut envelope = report(earlier, &decision, Role::Repeater);
     envelope.outcome = Outcome::PossibleDuplicate;
     envelope.replayed = false;
-    envelope.next_action = NextAction::AskOperator;
     let seen = earlier.created_at;
-    let settled = match decision {
-        Decision::Replay => "It was done, and its receipt is attached",
-        Decision::Rejected => "The destination refused it",
-        Decision::Closed | Decision::Expired => "It is settled",
-        Decision::Unknown => "It may have been done",
-        Decision::InProgress | Decision::Ready | Decision::ApprovalRequired | Decision::Conflict(_) => {
-            "It is not settled yet"
+    let (settled, next_action) = match decision {
+        Decision::Replay => ("It was done, and its receipt is attached", NextAction::RequestApproval),
+        Decision::Rejected => ("The destination refused it", NextAction::RequestApproval),
+        Decision::Closed | Decision::Expired => ("It is settled", NextAction::RequestApproval),
+        Decision::Unknown => ("It may have been done", NextAction::CheckOperationStatus),
+        Decision::InProgress => ("It is running", NextAction::CheckOperationStatus),
+        Decision::Ready | Decision::ApprovalRequired | Decision::Conflict(_) => {
+            ("It is not settled yet", NextAction::CheckOperationStatus)
         }
+    };
+    envelope.next_action = next_action;
+    let way_out = match next_action {
+        NextAction::RequestApproval => {
+            "If a second one is truly meant, a person must allow it: ask for that with POST /v1/approvals or `onceward approvals \
+             request`, and this operation id; or the application sends an operation id of its own for it."
+        }
+        _ => "Until it is settled nothing like it is sent, whatever anybody approves.",
     };
     if visibility == Visibility::Shown {
         envelope.message = format!(
             "Nothing was sent. This call looks like a repetition of the one made at {seen}, and the host sends no operation \
-             identity. {settled}. Do not send it again with other words; if a second one is truly meant, the application \
-             must send an operation id of its own for it."
+             identity. {settled}. Do not send it again with other words. {way_out}"
         );
     } else {
         // The same answer whatever became of the earlier call: a caller that may not see it learns only that it exists.
         envelope = Envelope {
+            next_action: NextAction::AskOperator,
             operation_id: None,
             state: String::new(),
             attempts: 0,
@@ -442,8 +450,8 @@ fn message(operation: &Operation, decision: &Decision, outcome: Outcome) -> Stri
                 .to_owned(),
         },
         Outcome::ApprovalRequired => {
-            "Nothing was sent: a person must approve this operation first. Repeat the same call with the same operation id \
-             afterwards."
+            "Nothing was sent: a person must approve this operation first. Repeat the same call afterwards, with the same \
+             operation id where it has one."
                 .to_owned()
         }
         Outcome::PossibleDuplicate => "Nothing was sent: this call looks like a repetition.".to_owned(),

@@ -10,4 +10,5 @@ mod kill;
 mod local;
 mod purge;
 mod recovery;
+mod second;
 mod stage;
