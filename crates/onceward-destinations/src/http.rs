@@ -256,7 +256,8 @@ impl HttpDestination {
             Ok(None) => return Asked::NoWay,
             Err(why) => return Asked::NoAnswer(why.to_string()),
         };
-        let request = match asked.render(question).and_then(|rendered| self.addressed(rendered)) {
+        let write = || self.requests.render(&question.arguments, &Carried::nothing()).map(|rendered| rendered.target);
+        let request = match asked.render(question, write).and_then(|rendered| self.addressed(rendered)) {
             Ok(request) => request,
             Err(why) => return Asked::NoAnswer(why.to_string()),
         };

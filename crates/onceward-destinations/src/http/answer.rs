@@ -33,7 +33,7 @@ pub(super) async fn read(mut response: reqwest::Response) -> Observed {
 ///
 /// Only a connection that was never made says "not sent". Every other kind, and every kind that a later version of the
 /// client brings, may have been sent.
-pub(super) fn unanswered(error: &reqwest::Error) -> Observed {
+pub(crate) fn unanswered(error: &reqwest::Error) -> Observed {
     if error.is_connect() {
         return Observed::NotSent(NotSent::NoConnection);
     }
@@ -55,7 +55,7 @@ fn io_kind(error: &reqwest::Error) -> Option<ErrorKind> {
 }
 
 /// The error with its causes, for the log.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let causes: Vec<String> =
         std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect();
     causes.join(": ")

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 /// Whether a first byte may still leave.
-pub(super) type MayBeSent = Box<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type MayBeSent = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Makes the body of `request` ask once more before it is handed over.
-pub(super) fn ask_again(request: &mut reqwest::Request, may_be_sent: MayBeSent) {
+pub(crate) fn ask_again(request: &mut reqwest::Request, may_be_sent: MayBeSent) {
     let bytes = request.body().and_then(reqwest::Body::as_bytes).map(Bytes::copy_from_slice);
     if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
         *request.body_mut() = Some(reqwest::Body::wrap(Timed { bytes: Some(bytes), may_be_sent }));

@@ -1,0 +1,92 @@
+//! Which child processes a server has had, and whether the one that may have got an attempt is gone (R10).
+
+use std::sync::{Mutex, PoisonError};
+
+use onceward_core::evidence::ChildProcess;
+use onceward_core::time::Timestamp;
+use onceward_ledger::limits::SEND_WITHIN;
+
+use super::stdio::Gone;
+
+/// The children of one server since this process began.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// When the first of ours was started.
+    first: Option<Timestamp>,
+    /// When those were started that are not surely gone.
+    may_live: Vec<Timestamp>,
+}
+
+impl Children {
+    /// A child is about to be started.
+    pub(crate) fn started(&self, at: Timestamp) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.first.get_or_insert(at);
+        seen.may_live.push(at);
+    }
+
+    /// The child that was started then has ended.
+    pub(crate) fn ended(&self, started_at: Timestamp, gone: Gone) {
+        match gone {
+            Gone::Surely => {
+                let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(at) = seen.may_live.iter().position(|at| *at == started_at) {
+                    seen.may_live.remove(at);
+                }
+            }
+            // It stays among those that may live, for as long as this process does.
+            Gone::Perhaps => {}
+        }
+    }
+
+    /// What is known of the child that may have got an attempt that was claimed then.
+    pub(crate) fn of_attempt(&self, claimed_at: Timestamp) -> ChildProcess {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A child of an earlier gateway: it ended with its pipe, or did not. Nobody here has seen it end.
+        let Some(first) = seen.first.filter(|first| *first <= claimed_at) else { return ChildProcess::MayLive };
+        debug_assert!(first <= claimed_at);
+        // One that was started after the last moment to send has never got it.
+        let last = claimed_at.plus(SEND_WITHIN);
+        match seen.may_live.iter().any(|started| *started <= last) {
+            true => ChildProcess::MayLive,
+            false => ChildProcess::Gone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_child_is_gone_when_every_one_that_could_have_got_the_attempt_is() {
+        let children = Children::default();
+        assert_eq!(children.of_attempt(at(100)), ChildProcess::MayLive, "nothing is known of an earlier gateway's child");
+        children.started(at(100));
+        assert_eq!(children.of_attempt(at(50)), ChildProcess::MayLive, "it may have been an earlier gateway's");
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive);
+        children.ended(at(100), Gone::Surely);
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::Gone);
+        // The next child could still have been handed an attempt of second 105, but not one of second 100.
+        children.started(at(112));
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive);
+        assert_eq!(children.of_attempt(at(100)), ChildProcess::Gone);
+    }
+
+    #[test]
+    fn a_child_that_was_not_seen_to_end_may_live() {
+        let children = Children::default();
+        children.started(at(100));
+        children.ended(at(100), Gone::Perhaps);
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive);
+    }
+}
