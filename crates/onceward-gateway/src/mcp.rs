@@ -8,12 +8,15 @@
 //! and types of the protocol library anywhere outside this module.
 
 mod answer;
+mod exchange;
 mod gate;
 mod identity;
 mod limits;
 mod listing;
 mod pipe;
+mod raw;
 mod service;
+mod stream;
 mod strict;
 
 use std::sync::Arc;

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use super::Reach;
+use super::exchange::Exchange;
 use super::limits::MESSAGE_BYTES_MAX;
 use super::service::{Caller, Front, LetIn};
-use super::strict::{self, Message, Refused, Size};
+use super::stream::{completed, respond};
+use super::strict::{self, Message, Refused, Request as Asked, Size};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -50,20 +52,41 @@ pub(crate) async fn handle(State(gate): State<Gate>, request: Request) -> Respon
         Ok(grant) => parts.extensions.insert(grant),
         Err(problem) => return problem.into_response(),
     };
-    let body = match (&parts.method, to_bytes(body, MESSAGE_BYTES_MAX).await) {
-        (&Method::POST, Ok(body)) => match strict::read(&body) {
-            Ok(Message::ToolCall(arguments)) => {
-                parts.extensions.insert(arguments);
-                body
-            }
-            Ok(Message::Other) => body,
-            Err(refused) => return refusal(&refused),
-        },
-        (_, Ok(_)) => Bytes::new(),
-        // Broken off, or too large; whoever broke it off does not read this.
-        (_, Err(_)) => return refusal(&Refused::too_large()),
-    };
-    gate.service.handle(Request::from_parts(parts, Body::from(body))).await.map(Body::new)
+    // Broken off, or too large; whoever broke it off does not read this.
+    let Ok(body) = to_bytes(body, MESSAGE_BYTES_MAX).await else { return refusal(&Refused::too_large()) };
+    if parts.method != Method::POST {
+        return gate.pass(parts, Bytes::new()).await;
+    }
+    match strict::read(&body) {
+        Ok(Message::Request(request)) => gate.answer(parts, body, request).await,
+        Ok(Message::Reply(_) | Message::Notification) => gate.pass(parts, body).await,
+        Err(refused) => refusal(&refused),
+    }
+}
+
+impl Gate {
+    /// Answers a request, with a stream where its caller takes one and there is something to tell before the result.
+    async fn answer(self, mut parts: Parts, body: Bytes, request: Asked) -> Response {
+        if !takes_a_stream(&parts) {
+            let exchange = Exchange::plain(request);
+            parts.extensions.insert(exchange.clone());
+            return completed(self.pass(parts, body).await, &exchange).await;
+        }
+        let (exchange, messages) = Exchange::streamed(request);
+        parts.extensions.insert(exchange.clone());
+        respond(Box::pin(self.pass(parts, body)), exchange, messages).await
+    }
+
+    async fn pass(self, parts: Parts, body: Bytes) -> Response {
+        self.service.handle(Request::from_parts(parts, Body::from(body))).await.map(Body::new)
+    }
+}
+
+fn takes_a_stream(parts: &Parts) -> bool {
+    let accepted = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted
+        .flat_map(|value| value.split(','))
+        .any(|kind| matches!(kind.split(';').next().map(str::trim), Some("text/event-stream" | "text/*" | "*/*")))
 }
 
 async fn let_in(app: &App, parts: &Parts) -> Result<LetIn, Problem> {

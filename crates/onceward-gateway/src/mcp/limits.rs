@@ -20,5 +20,16 @@ pub(crate) const TOOLS_TTL_MS: u64 = 60_000;
 /// Messages of a pipe that are read and not yet taken. More wait in the pipe itself.
 pub(crate) const PIPE_AHEAD: usize = 16;
 
+/// Messages to a caller before its result (progress, log lines) that are made and not yet taken by its connection. One more
+/// holds up whoever makes them, not the memory.
+pub(crate) const TOLD_AHEAD: usize = 64;
+
+/// Between two comments on a stream that has nothing to tell, so that proxies on the way do not take it for dead.
+pub(crate) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// The largest response of the protocol library that is read to put a result into it, in bytes. It is our own, and bounded by
+/// what a destination may answer; this is above that.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
+
 const _: () = assert!(WAIT_MAX.as_secs() < 30, "hosts with a patience of half a minute must get an answer");
 const _: () = assert!(PROGRESS_EVERY.as_millis() < WAIT_MAX.as_millis());

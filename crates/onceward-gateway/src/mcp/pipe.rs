@@ -16,22 +16,26 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
+use super::exchange::{Exchange, write_line};
 use super::limits::{MESSAGE_BYTES_MAX, PIPE_AHEAD};
 use super::strict::{self, Message, Refused, Size};
 
 /// The two ends of a pipe as a transport.
-pub(crate) struct Pipe<W> {
+pub(crate) struct Pipe {
     messages: mpsc::Receiver<ClientJsonRpcMessage>,
-    out: Out<W>,
+    out: Out,
     ids: Ids,
 }
 
-type Out<W> = Arc<tokio::sync::Mutex<W>>;
+type Out = Arc<tokio::sync::Mutex<dyn AsyncWrite + Send + Unpin>>;
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Pipe<W> {
+impl Pipe {
     /// Starts reading lines. Ends with the input.
-    pub(crate) fn open(input: impl AsyncRead + Send + Unpin + 'static, output: W) -> Self {
-        let out = Arc::new(tokio::sync::Mutex::new(output));
+    pub(crate) fn open(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let out: Out = Arc::new(tokio::sync::Mutex::new(output));
         let ids = Ids::default();
         let (sender, messages) = mpsc::channel(PIPE_AHEAD);
         // A task of its own: the library drops a pending read whenever it has something to send.
@@ -40,13 +44,13 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pipe<W> {
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Pipe<W> {
+impl Transport<RoleServer> for Pipe {
     type Error = io::Error;
 
     fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let line = self.ids.outward(message).and_then(|message| Ok(serde_json::to_vec(&message)?));
+        let line = self.ids.outward(message);
         let out = Arc::clone(&self.out);
-        async move { write_line(&out, line?).await }
+        async move { write_line(&out, line?.into_bytes()).await }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -59,11 +63,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Pipe<W> {
     }
 }
 
-async fn read_lines<R, W>(mut input: BufReader<R>, out: Out<W>, ids: Ids, sender: mpsc::Sender<ClientJsonRpcMessage>)
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+async fn read_lines<R: AsyncRead + Unpin>(
+    mut input: BufReader<R>,
+    out: Out,
+    ids: Ids,
+    sender: mpsc::Sender<ClientJsonRpcMessage>,
+) {
     loop {
         let line = match next_line(&mut input).await {
             Ok(Some(line)) => line,
@@ -75,12 +80,12 @@ where
         };
         let taken = match &line {
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
-            Line::Whole(bytes) => take(bytes),
+            Line::Whole(bytes) => take(bytes, &out),
             Line::TooLong => Err(Box::new(Refused::too_large())),
         };
         match taken {
-            Ok(mut message) => {
-                ids.inward(&mut message);
+            Ok((mut message, exchange)) => {
+                ids.inward(&mut message, exchange);
                 if sender.send(message).await.is_err() {
                     return;
                 }
@@ -95,17 +100,22 @@ where
     }
 }
 
-fn take(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Box<Refused>> {
+type Taken = (ClientJsonRpcMessage, Option<Exchange>);
+
+fn take(bytes: &[u8], out: &Out) -> Result<Taken, Box<Refused>> {
     let read = strict::read(bytes)?;
     let mut message: ClientJsonRpcMessage = serde_json::from_slice(bytes).map_err(|_| {
         let error = ErrorData::invalid_request("this is no message of the protocol", None);
         Box::new(Refused { id: None, error, size: Size::Fits })
     })?;
-    match read {
-        Message::ToolCall(arguments) => message.insert_extension(arguments),
-        Message::Other => {}
-    }
-    Ok(message)
+    Ok(match read {
+        Message::Request(request) => {
+            let exchange = Exchange::piped(request, Arc::clone(out));
+            message.insert_extension(exchange.clone());
+            (message, Some(exchange))
+        }
+        Message::Reply(_) | Message::Notification => (message, None),
+    })
 }
 
 enum Line {
@@ -139,13 +149,6 @@ async fn next_line<R: AsyncRead + Unpin>(input: &mut BufReader<R>) -> io::Result
     }
 }
 
-async fn write_line<W: AsyncWrite + Unpin>(out: &Out<W>, mut line: Vec<u8>) -> io::Result<()> {
-    line.push(b'\n');
-    let mut out = out.lock().await;
-    out.write_all(&line).await?;
-    out.flush().await
-}
-
 /// Which of our numbers stands for which id of the peer.
 #[derive(Clone, Default)]
 struct Ids(Arc<Mutex<Table>>);
@@ -153,24 +156,30 @@ struct Ids(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     last: i64,
-    theirs: HashMap<i64, RequestId>,
+    under_way: HashMap<i64, UnderWay>,
+}
+
+struct UnderWay {
+    theirs: RequestId,
+    exchange: Option<Exchange>,
 }
 
 impl Ids {
-    fn inward(&self, message: &mut ClientJsonRpcMessage) {
+    fn inward(&self, message: &mut ClientJsonRpcMessage, exchange: Option<Exchange>) {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match message {
             JsonRpcMessage::Request(request) => {
                 table.last += 1;
                 let ours = table.last;
-                table.theirs.insert(ours, std::mem::replace(&mut request.id, NumberOrString::Number(ours)));
+                let theirs = std::mem::replace(&mut request.id, NumberOrString::Number(ours));
+                table.under_way.insert(ours, UnderWay { theirs, exchange });
             }
             JsonRpcMessage::Notification(notification) => {
                 let ClientNotification::CancelledNotification(cancelled) = &mut notification.notification else {
                     return;
                 };
-                let mut meant =
-                    table.theirs.iter().filter(|(_, theirs)| Some(*theirs) == cancelled.params.request_id.as_ref());
+                let id = cancelled.params.request_id.as_ref();
+                let mut meant = table.under_way.iter().filter(|(_, request)| Some(&request.theirs) == id);
                 // Where two requests of one id are under way nobody can say which is meant, and both go on.
                 cancelled.params.request_id = match (meant.next(), meant.next()) {
                     (Some((ours, _)), None) => Some(NumberOrString::Number(*ours)),
@@ -181,17 +190,21 @@ impl Ids {
         }
     }
 
-    fn outward(&self, mut message: ServerJsonRpcMessage) -> io::Result<ServerJsonRpcMessage> {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The message under the id that its request came with, and with the result that was set for it.
+    fn outward(&self, mut message: ServerJsonRpcMessage) -> io::Result<String> {
         let id = match &mut message {
             JsonRpcMessage::Response(response) => Some(&mut response.id),
             JsonRpcMessage::Error(error) => error.id.as_mut(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        if let Some(id) = id {
-            let NumberOrString::Number(ours) = id else { return Err(io::Error::other("an answer to no request")) };
-            *id = table.theirs.remove(ours).ok_or_else(|| io::Error::other("an answer to no request"))?;
-        }
-        Ok(message)
+        let Some(id) = id else { return Ok(serde_json::to_string(&message)?) };
+        let NumberOrString::Number(ours) = id else { return Err(io::Error::other("an answer to no request")) };
+        let answered = self.0.lock().unwrap_or_else(PoisonError::into_inner).under_way.remove(ours);
+        let UnderWay { theirs, exchange } = answered.ok_or_else(|| io::Error::other("an answer to no request"))?;
+        *id = theirs;
+        Ok(match exchange {
+            Some(exchange) => exchange.complete(&serde_json::to_value(&message)?),
+            None => serde_json::to_string(&message)?,
+        })
     }
 }

@@ -13,18 +13,17 @@ use onceward_destinations::tool::Tool;
 use onceward_ledger::authorize::{Grant, Scope};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    ServerCapabilities, ServerConfig, Tool as Listed,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool as Listed,
 };
 use rmcp::service::RequestContext;
-use rmcp::{Peer, RoleServer, ServerHandler};
-use serde_json::Value;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Value, json};
 
 use super::answer;
+use super::exchange::Exchange;
 use super::identity::{Carriers, gather};
 use super::limits::{PROGRESS_EVERY, TOOLS_TTL_MS, WAIT_MAX};
 use super::listing::{STATUS_TOOL, handle, listed, status_tool};
-use super::exchange::Exchange;
 use crate::app::{App, Called, ToolCall};
 use crate::problem::Problem;
 
@@ -73,18 +72,19 @@ impl Front {
     async fn call(&self, name: &str, context: &RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let grant = self.grant(parts)?;
-        let arguments = exchange_of(context)?.arguments().cloned();
-        let arguments =
-            arguments.ok_or_else(|| ErrorData::internal_error("the call came past its gate without arguments", None))?;
+        let exchange = exchange_of(context)?;
+        let arguments = exchange.arguments().cloned();
+        let arguments = arguments
+            .ok_or_else(|| ErrorData::internal_error("the call came past its gate without arguments", None))?;
         if name == STATUS_TOOL {
-            return Ok(self.status(&grant, &arguments, context).await);
+            return Ok(self.status(&grant, &arguments, exchange).await);
         }
         let Ok((tool, _)) = self.app.tool(&grant, name) else {
             // Unknown and not permitted are one answer: what one may not call does not exist.
             return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
         };
         match self.tool_call(&tool, arguments, &context.meta.0.0, parts.map(|parts| &parts.headers)) {
-            Ok(call) => Ok(self.run(&grant, call, context).await),
+            Ok(call) => Ok(self.run(&grant, call, exchange).await),
             Err(problem) => Ok(answer::refused(&problem)),
         }
     }
@@ -111,20 +111,15 @@ impl Front {
         Ok(ToolCall { tool: tool.name().to_string(), identity, arguments, wait })
     }
 
-    async fn run(&self, grant: &Grant, call: ToolCall, context: &RequestContext<RoleServer>) -> CallToolResult {
-        match with_progress(context, self.app.call(grant, call)).await {
+    async fn run(&self, grant: &Grant, call: ToolCall, exchange: &Exchange) -> CallToolResult {
+        match with_progress(exchange, self.app.call(grant, call)).await {
             Ok(Called::Operation(envelope)) => answer::told(&envelope),
             Ok(Called::Read(read)) => answer::read(&read),
             Err(problem) => answer::refused(&problem),
         }
     }
 
-    async fn status(
-        &self,
-        grant: &Grant,
-        arguments: &Canonical,
-        context: &RequestContext<RoleServer>,
-    ) -> CallToolResult {
+    async fn status(&self, grant: &Grant, arguments: &Canonical, exchange: &Exchange) -> CallToolResult {
         if !grant.has(Scope::Read) {
             return answer::refused(&Problem::plain(Code::Denied));
         }
@@ -132,7 +127,7 @@ impl Front {
             Ok(asked) => asked,
             Err(problem) => return answer::refused(&problem),
         };
-        match with_progress(context, self.app.status(grant, id, wait.min(WAIT_MAX))).await {
+        match with_progress(exchange, self.app.status(grant, id, wait.min(WAIT_MAX))).await {
             Ok(envelope) => answer::status(&envelope),
             Err(problem) => answer::refused(&problem),
         }
@@ -216,24 +211,18 @@ fn status_arguments(arguments: &Value) -> Result<(&str, Duration), Problem> {
 }
 
 /// Waits for the work, telling a host that asked for it that there is still some. Whether it listens changes nothing.
-async fn with_progress<T>(context: &RequestContext<RoleServer>, work: impl Future<Output = T>) -> T {
-    let Some(token) = context.meta.get_progress_token() else { return work.await };
+async fn with_progress<T>(exchange: &Exchange, work: impl Future<Output = T>) -> T {
+    let Some(token) = exchange.progress_token() else { return work.await };
     tokio::pin!(work);
-    let mut beats = 0.0;
+    let mut beats = 0_u32;
     loop {
         tokio::select! {
             done = &mut work => return done,
             () = tokio::time::sleep(PROGRESS_EVERY) => {
-                beats += 1.0;
-                beat(&context.peer, token.clone(), beats).await;
+                beats += 1;
+                let params = json!({ "progressToken": token, "progress": beats, "message": "waiting for the destination" });
+                exchange.notify("notifications/progress", params).await;
             }
         }
-    }
-}
-
-async fn beat(peer: &Peer<RoleServer>, token: ProgressToken, beats: f64) {
-    let progress = ProgressNotificationParam::new(token, beats).with_message("waiting for the destination");
-    if let Err(error) = peer.notify_progress(progress).await {
-        tracing::debug!(%error, "nobody listens for progress");
     }
 }

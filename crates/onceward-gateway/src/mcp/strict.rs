@@ -13,17 +13,33 @@ use super::limits::MESSAGE_BYTES_MAX;
 
 const TOOL_CALL: &str = "tools/call";
 
-/// The arguments of the tool call that a message makes. Goes with the message to its handler.
+/// A request as it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Arguments(pub(crate) Arc<Canonical>);
+pub(crate) struct Request {
+    /// Its parameters; an object, empty where there are none.
+    pub(crate) params: Value,
+    /// The arguments, where it calls a tool.
+    pub(crate) arguments: Option<Arc<Canonical>>,
+}
 
-/// What a message that may go on carries.
+/// What a message that may go on is.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
-    /// A call of a tool.
-    ToolCall(Arguments),
-    /// Anything else.
-    Other,
+    /// A request, which is answered.
+    Request(Request),
+    /// The answer to a question that an upstream server put to the caller.
+    Reply(Reply),
+    /// A notification.
+    Notification,
+}
+
+/// A caller's answer to a question.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    /// Which question.
+    pub(crate) id: String,
+    /// The whole message.
+    pub(crate) message: Value,
 }
 
 /// A message that is refused. Nothing was looked up and nothing was sent.
@@ -104,20 +120,31 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Message, Box<Refused>> {
             ErrorData::invalid_request("a message is one JSON object; batches are no part of the protocol", None);
         return Err(Box::new(Refused { id: None, error, size: Size::Fits }));
     }
-    if message.get("method").and_then(Value::as_str) != Some(TOOL_CALL) {
-        return Ok(Message::Other);
+    let Some(method) = message.get("method").and_then(Value::as_str) else {
+        return Ok(match message.get("id").and_then(Value::as_str) {
+            Some(id) => Message::Reply(Reply { id: id.to_owned(), message: message.clone() }),
+            // Nothing of ours asks with another kind of id; the library says what is wrong with it.
+            None => Message::Notification,
+        });
+    };
+    if message.get("id").is_none() {
+        return Ok(Message::Notification);
     }
-    let params = message.get("params").unwrap_or(&Value::Null);
+    let params = message.get("params").filter(|params| params.is_object()).cloned().unwrap_or_else(|| json!({}));
+    let arguments = if method == TOOL_CALL { Some(tool_arguments(message, &params)?) } else { None };
+    Ok(Message::Request(Request { params, arguments }))
+}
+
+fn tool_arguments(message: &Value, params: &Value) -> Result<Arc<Canonical>, Box<Refused>> {
     if !params.get("name").is_some_and(Value::is_string) {
         return Err(Box::new(Refused::params(message, "params.name must be the name of a tool")));
     }
-    let arguments = match params.get("arguments") {
+    Ok(Arc::new(match params.get("arguments") {
         None | Some(Value::Null) => Canonical::empty_object(),
         Some(arguments) => Canonical::from_value(arguments.clone())
             .and_then(Canonical::require_object)
             .map_err(|_| Box::new(Refused::params(message, "params.arguments must be a JSON object")))?,
-    };
-    Ok(Message::ToolCall(Arguments(Arc::new(arguments))))
+    }))
 }
 
 /// The id of a message that breaks the strict rules, so that its sender finds the answer.
@@ -142,10 +169,12 @@ mod tests {
 
     #[test]
     fn the_arguments_are_those_of_the_bytes_in_canonical_form() {
-        let Ok(Message::ToolCall(Arguments(arguments))) = call(r#"{"b":1.0,"a":2}"#) else { panic!("a call") };
-        assert_eq!(arguments.text(), r#"{"a":2,"b":1}"#);
-        let Ok(Message::ToolCall(Arguments(arguments))) = call("null") else { panic!("a call") };
-        assert_eq!(arguments.text(), "{}");
+        let arguments = |text| match call(text) {
+            Ok(Message::Request(Request { arguments: Some(arguments), .. })) => arguments.text().to_owned(),
+            other => panic!("a call: {other:?}"),
+        };
+        assert_eq!(arguments(r#"{"b":1.0,"a":2}"#), r#"{"a":2,"b":1}"#);
+        assert_eq!(arguments("null"), "{}");
     }
 
     #[test]

@@ -1,0 +1,126 @@
+//! One request of a caller, beside what the protocol library makes of it.
+//!
+//! The library's types drop what they do not know, on the way in and on the way out. So a request keeps its parameters as they
+//! were read, and may be given a result that is put in place of the library's, value for value. What is to be told to the caller
+//! before the result (progress, log messages, questions of an upstream server) goes through here too, unparsed.
+
+use std::sync::{Arc, OnceLock};
+
+use onceward_core::canonical::Canonical;
+use serde_json::{Value, json};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{Mutex, mpsc};
+
+use super::limits::TOLD_AHEAD;
+use super::raw::RawObject;
+use super::strict::Request;
+
+/// A request under way. All clones are one.
+#[derive(Clone)]
+pub(crate) struct Exchange {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    request: Request,
+    result: OnceLock<RawObject>,
+    to_caller: ToCaller,
+}
+
+/// The way back to a caller while its request is under way.
+enum ToCaller {
+    /// There is none: it takes one JSON answer and nothing else.
+    None,
+    /// The response becomes a stream with the first message.
+    Stream(mpsc::Sender<Value>),
+    /// The pipe that the request came through.
+    Pipe(Arc<Mutex<dyn AsyncWrite + Send + Unpin>>),
+}
+
+impl Exchange {
+    /// Of a caller that takes one JSON answer.
+    pub(crate) fn plain(request: Request) -> Self {
+        Self::new(request, ToCaller::None)
+    }
+
+    /// Of a caller that takes a stream, and what is to be told to it.
+    pub(crate) fn streamed(request: Request) -> (Self, mpsc::Receiver<Value>) {
+        let (sender, messages) = mpsc::channel(TOLD_AHEAD);
+        (Self::new(request, ToCaller::Stream(sender)), messages)
+    }
+
+    /// Of a caller at the other end of a pipe.
+    pub(crate) fn piped(request: Request, out: Arc<Mutex<dyn AsyncWrite + Send + Unpin>>) -> Self {
+        Self::new(request, ToCaller::Pipe(out))
+    }
+
+    fn new(request: Request, to_caller: ToCaller) -> Self {
+        Self { inner: Arc::new(Inner { request, result: OnceLock::new(), to_caller }) }
+    }
+
+    /// The parameters, as the strict rules read them; an object, empty where the caller sent none.
+    pub(crate) fn params(&self) -> &Value {
+        &self.inner.request.params
+    }
+
+    /// The arguments, where the request calls a tool.
+    pub(crate) fn arguments(&self) -> Option<&Arc<Canonical>> {
+        self.inner.request.arguments.as_ref()
+    }
+
+    /// The token under which the caller wants to hear of progress, where it wants to.
+    pub(crate) fn progress_token(&self) -> Option<&Value> {
+        self.params().get("_meta")?.get("progressToken").filter(|token| token.is_string() || token.is_u64())
+    }
+
+    /// Whether anything can be told to the caller before its result.
+    pub(crate) fn hears(&self) -> bool {
+        !matches!(self.inner.to_caller, ToCaller::None)
+    }
+
+    /// Tells the caller something before its result. Whether it listens changes nothing.
+    pub(crate) async fn tell(&self, message: Value) {
+        let told = match &self.inner.to_caller {
+            ToCaller::None => Ok(()),
+            ToCaller::Stream(sender) => sender.send(message).await.map_err(|_| "the caller has hung up".to_owned()),
+            ToCaller::Pipe(out) => write_line(out, message.to_string().into_bytes()).await.map_err(|e| e.to_string()),
+        };
+        if let Err(why) = told {
+            tracing::debug!(why, "nobody listens");
+        }
+    }
+
+    /// Tells the caller a notification.
+    pub(crate) async fn notify(&self, method: &str, params: Value) {
+        self.tell(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    /// The result, digit for digit, in place of what the handler returns. The first one counts.
+    pub(crate) fn answer_with(&self, result: RawObject) {
+        // A handler answers once; a second one is a fault of ours that must not change what was said.
+        let _ = self.inner.result.set(result);
+    }
+
+    /// A response of the library as text, with the result in it that was set, if one was.
+    pub(crate) fn complete(&self, response: &Value) -> String {
+        match (self.inner.result.get(), response.get("result")) {
+            (Some(result), Some(_)) => {
+                format!(r#"{{"jsonrpc":"2.0","id":{},"result":{}}}"#, response["id"], result.text())
+            }
+            (Some(_) | None, _) => response.to_string(),
+        }
+    }
+
+    /// Whether a result was set.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.inner.result.get().is_some()
+    }
+}
+
+/// Writes a line whole, however many want to write.
+pub(crate) async fn write_line(out: &Mutex<dyn AsyncWrite + Send + Unpin>, mut line: Vec<u8>) -> std::io::Result<()> {
+    line.push(b'\n');
+    let mut out = out.lock().await;
+    out.write_all(&line).await?;
+    out.flush().await
+}
