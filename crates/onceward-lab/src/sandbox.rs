@@ -10,6 +10,7 @@ mod admin;
 mod clock;
 mod contract;
 mod create;
+mod family;
 mod fault;
 mod http;
 mod in_flight;

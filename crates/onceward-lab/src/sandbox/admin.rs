@@ -22,7 +22,7 @@ use super::limits::{ADMIN_ROWS_MAX, SPAN_MS_MAX};
 use super::log;
 use super::problem::Answer;
 use super::queue::FaultRule;
-use super::resource::Resource;
+use super::resource::Kind;
 use super::state::Shared;
 use super::store::{Effect, StoreError, all_effects};
 
@@ -89,22 +89,22 @@ async fn effects(State(shared): State<Arc<Shared>>, query: Result<Query<EffectsQ
     let Query(query) = query.map_err(|rejection| AdminError::Malformed(rejection.body_text()))?;
     let resource = query
         .resource
-        .map(|name| Resource::from_name(&name).ok_or_else(|| AdminError::Malformed(format!("There are no {name:?}."))))
+        .map(|name| Kind::from_name(&name).ok_or_else(|| AdminError::Malformed(format!("There are no {name:?}."))))
         .transpose()?;
     let now_us = shared.clock.now_us();
     // One look at the file for all of it, so that counts and rows are of the same moment.
     let report = shared.store.read(|connection| {
         let count: i64 = connection.query_row(
             "SELECT count(*) FROM effect WHERE (?1 IS NULL OR resource = ?1) AND (?2 IS NULL OR account = ?2)",
-            rusqlite::params![resource.map(Resource::name), query.account],
+            rusqlite::params![resource.as_ref().map(Kind::name), query.account],
             |row| row.get(0),
         )?;
-        let rows = all_effects(connection, resource, query.account.as_deref(), ADMIN_ROWS_MAX)?;
-        let per_key = log::per_key(connection, resource, query.account.as_deref(), ADMIN_ROWS_MAX)?;
+        let rows = all_effects(connection, resource.as_ref(), query.account.as_deref(), ADMIN_ROWS_MAX)?;
+        let per_key = log::per_key(connection, resource.as_ref(), query.account.as_deref(), ADMIN_ROWS_MAX)?;
         Ok(json!({
-            "resource": resource.map(Resource::name),
+            "resource": resource.as_ref().map(Kind::name),
             "count": count,
-            "requests": log::writes(connection, resource, query.account.as_deref())?,
+            "requests": log::writes(connection, resource.as_ref(), query.account.as_deref())?,
             "per_key": per_key,
             "effects": rows.iter().map(|effect: &Effect| effect.audit(now_us)).collect::<Vec<Value>>(),
             "complete": rows.len() < ADMIN_ROWS_MAX && per_key.len() < ADMIN_ROWS_MAX,

@@ -1,5 +1,8 @@
 //! What the sandbox promises about a repeated key: configurable, because the world's destinations differ in exactly this.
 
+use std::sync::Arc;
+
+use onceward_core::contract::Contract;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{INTERLEAVING_CALLERS_MAX, SPAN_MS_MAX};
@@ -30,6 +33,36 @@ pub struct SandboxContract {
     pub report_delay_ms: u64,
     /// Whether a caller must say which account it is.
     pub accounts: Accounts,
+    /// Whose interface it speaks: a contract of the catalog, by its id or as a table. Left out: the sandbox's own, to which
+    /// the fields above belong; with one, only lists, interleaving and accounts are still said by them.
+    #[serde(deserialize_with = "family", skip_serializing_if = "Option::is_none")]
+    pub family: Option<Arc<Contract>>,
+}
+
+/// A family as it is written: `"none"`, the id of a built-in contract, or the contract itself.
+fn family<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Contract>>, D::Error> {
+    use serde::de::Error;
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Name(String),
+        Whole(Box<Contract>),
+    }
+    match Written::deserialize(deserializer)? {
+        Written::Name(name) if name == "none" => Ok(None),
+        Written::Name(name) => match built_in(&name).map_err(D::Error::custom)? {
+            Some(contract) => Ok(Some(Arc::new(contract))),
+            None => Err(D::Error::custom(format!("no built-in contract is called {name:?}"))),
+        },
+        Written::Whole(contract) => {
+            contract.validate().map_err(D::Error::custom)?;
+            Ok(Some(Arc::new(*contract)))
+        }
+    }
+}
+
+fn built_in(id: &str) -> Result<Option<Contract>, onceward_core::contract::ContractError> {
+    Ok(onceward_core::contract::built_in()?.into_iter().find(|contract| contract.id == id))
 }
 
 impl Default for SandboxContract {
@@ -47,6 +80,7 @@ impl Default for SandboxContract {
             list_visibility_ms: 0,
             report_delay_ms: 0,
             accounts: Accounts::Open,
+            family: None,
         }
     }
 }
@@ -56,6 +90,12 @@ impl SandboxContract {
     #[must_use]
     pub fn without_keys() -> Self {
         Self { key_header: KeyHeader::None, ..Self::default() }
+    }
+
+    /// A destination that speaks this contract's interface and keeps exactly what it promises.
+    #[must_use]
+    pub fn speaking(family: Contract) -> Self {
+        Self { family: Some(Arc::new(family)), ..Self::default() }
     }
 
     /// This contract with what `changes` names replaced, checked as a whole.

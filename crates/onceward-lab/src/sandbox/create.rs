@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
+use onceward_core::contract::Contract;
 use serde_json::{Map, Value, json};
 
 use super::clock::span_us;
 use super::contract::{InFlight, KeyConstraint, OtherArguments, RepeatedKey, ReplayMarker, SandboxContract};
+use super::family::{accepted, partial};
 use super::fault::Fault;
 use super::in_flight::{AccountKey, Executing};
 use super::problem::Answer;
-use super::resource::Resource;
+use super::resource::{Kind, Resource};
 use super::state::Shared;
 use super::store::{Effect, Epoch, KeyRecord, NewEffect, Remember, StoreError};
 
@@ -163,7 +165,7 @@ impl Creation {
         }
         let at_us = shared.clock.now_us();
         let new = NewEffect {
-            resource: self.resource,
+            resource: Kind::Own(self.resource),
             account: self.account.clone(),
             at_us,
             done_at_us: at_us + span_us(self.done_after_ms()),
@@ -175,6 +177,7 @@ impl Creation {
             marker: self.marker.clone(),
             fingerprint: self.fingerprint.clone(),
             fields: self.fields.clone(),
+            naming: None,
         };
         let created = |effect: &Effect| Answer::new(self.resource.created_status(), effect.view(at_us));
         let effect = shared.store.create(self.epoch, &new, |effect| {
@@ -198,7 +201,7 @@ impl Creation {
 
     /// What a repetition will find after the effect was made and `created` is its true answer.
     fn remembered(&self, created: Answer) -> Option<Answer> {
-        let given = application_answer(self.fault, created.clone());
+        let given = application_answer(self.fault, created.clone(), None);
         match self.contract.repeated_key {
             RepeatedKey::StoresAll => Some(given),
             RepeatedKey::StoresSuccesses if given.status.is_success() => Some(given),
@@ -232,22 +235,24 @@ fn mismatch_status(rule: OtherArguments) -> Option<StatusCode> {
 
 /// What the application itself says when this fault has hit it, where `answer` would have been the truth. This is what a
 /// destination that stores answers stores; what a proxy or the network makes of it on the way is not.
-pub(crate) fn application_answer(fault: Option<Fault>, answer: Answer) -> Answer {
+pub(crate) fn application_answer(fault: Option<Fault>, answer: Answer, family: Option<&Contract>) -> Answer {
     // A refusal stays one: these faults are of the time after a commit, and there was none.
     if !answer.status.is_success() {
         return answer;
     }
-    match fault {
-        Some(Fault::Error500AfterCommit) => Answer::problem(
+    match (fault, family) {
+        (Some(Fault::Error500AfterCommit), _) => Answer::problem(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "Something went wrong; whether anything was done is not known here.",
         ),
-        Some(Fault::Partial200) => Answer::ok(json!({
+        (Some(Fault::Partial200), Some(family)) => partial(family),
+        (Some(Fault::Accepted202 { .. }), Some(family)) => accepted(family, &answer),
+        (Some(Fault::Partial200), None) => Answer::ok(json!({
             "status": "failed",
             "error": { "code": "partial_failure", "detail": "Some of the work was done." },
         })),
-        Some(Fault::Accepted202 { .. }) => {
+        (Some(Fault::Accepted202 { .. }), None) => {
             Answer::new(StatusCode::ACCEPTED, json!({ "id": answer.body.get("id"), "status": "accepted" }))
         }
         _ => answer,

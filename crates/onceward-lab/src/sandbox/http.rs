@@ -17,6 +17,7 @@ use super::admin;
 use super::clock::span_us;
 use super::contract::KeyHeader;
 use super::create::{Creation, create};
+use super::family;
 use super::in_flight::AccountKey;
 use super::limits::{BODY_BYTES_MAX, LIST_ROWS_DEFAULT, LIST_ROWS_MAX};
 use super::problem::Answer;
@@ -36,7 +37,14 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .route("/{resource}/{id}/{verb}", post(change_thing))
         .merge(admin::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        // Whether another interface is spoken is decided for each request: it can be changed while the sandbox runs.
+        .fallback(nothing_here)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&shared), family::divert))
         .with_state(shared)
+}
+
+async fn nothing_here() -> Answer {
+    Answer::not_found("such path")
 }
 
 async fn healthy() -> &'static str {

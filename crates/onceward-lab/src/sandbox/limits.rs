@@ -40,6 +40,12 @@ pub const TEXT_CHARS_MAX: usize = 10_000;
 /// Characters of a title, subject or name.
 pub const TITLE_CHARS_MAX: usize = 200;
 
+/// Milliseconds for which a spoken interface knows a key when its contract names no length: a day, as most vendors have it.
+pub const HORIZON_UNSAID_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Milliseconds that a second request waits for the first where the contract says that it waits and not how long.
+pub const LOCK_UNSAID_MS: u64 = 1000;
+
 /// Callers that one interleaving may bring together.
 pub const INTERLEAVING_CALLERS_MAX: usize = 64;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::clock::rfc3339;
 use super::limits::{REQUESTS_KEPT_MAX, REQUESTS_TRIM_EVERY};
-use super::resource::Resource;
+use super::resource::Kind;
 use super::store::{Epoch, Store, StoreError, rows};
 
 /// A request as it arrived.
@@ -15,7 +15,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
-    pub(crate) resource: Option<Resource>,
+    /// What it tries to make; its own resources also of requests that only read.
+    pub(crate) resource: Option<&'a str>,
     pub(crate) account: Option<&'a str>,
     pub(crate) key: Option<&'a str>,
     pub(crate) marker: Option<&'a str>,
@@ -66,7 +67,7 @@ impl Store {
                     arrival.method,
                     arrival.path,
                     arrival.query,
-                    arrival.resource.map(Resource::name),
+                    arrival.resource,
                     arrival.account,
                     arrival.key,
                     arrival.marker,
@@ -127,15 +128,11 @@ fn read_request(row: &Row<'_>) -> rusqlite::Result<Value> {
 }
 
 /// How many of the logged requests tried to make one of these things.
-pub(crate) fn writes(
-    connection: &Connection,
-    resource: Option<Resource>,
-    account: Option<&str>,
-) -> rusqlite::Result<i64> {
+pub(crate) fn writes(connection: &Connection, resource: Option<&Kind>, account: Option<&str>) -> rusqlite::Result<i64> {
     connection.query_row(
-        "SELECT count(*) FROM request WHERE method = 'POST' AND path = '/' || resource \
+        "SELECT count(*) FROM request WHERE (resource GLOB '/*' OR (method = 'POST' AND path = '/' || resource)) \
          AND (?1 IS NULL OR resource = ?1) AND (?2 IS NULL OR account = ?2)",
-        params![resource.map(Resource::name), account],
+        params![resource.map(Kind::name), account],
         |row| row.get(0),
     )
 }
@@ -143,7 +140,7 @@ pub(crate) fn writes(
 /// For every key that was sent or that an effect carries: how many effects, and how many requests that tried to make one.
 pub(crate) fn per_key(
     connection: &Connection,
-    resource: Option<Resource>,
+    resource: Option<&Kind>,
     account: Option<&str>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Value>> {
@@ -153,12 +150,12 @@ pub(crate) fn per_key(
              WHERE idempotency_key IS NOT NULL \
            UNION ALL \
            SELECT account, resource, key, 0, 1 FROM request \
-             WHERE key IS NOT NULL AND method = 'POST' AND path = '/' || resource \
+             WHERE key IS NOT NULL AND (resource GLOB '/*' OR (method = 'POST' AND path = '/' || resource)) \
          ) WHERE (?1 IS NULL OR resource = ?1) AND (?2 IS NULL OR account = ?2) \
          GROUP BY account, key ORDER BY account, key LIMIT ?3",
     )?;
     statement
-        .query_map(params![resource.map(Resource::name), account, rows(limit)], |row| {
+        .query_map(params![resource.map(Kind::name), account, rows(limit)], |row| {
             Ok(json!({
                 "account": row.get::<_, Option<String>>(0)?,
                 "idempotency_key": row.get::<_, String>(1)?,

@@ -3,6 +3,9 @@
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
+/// What the type of a problem begins with; its code follows.
+const PROBLEM: &str = "urn:onceward-sandbox:problem:";
+
 /// What the application answers, before any fault has touched it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
@@ -25,13 +28,26 @@ impl Answer {
         Self::new(
             status,
             json!({
-                "type": format!("urn:onceward-sandbox:problem:{code}"),
+                "type": format!("{PROBLEM}{code}"),
                 "title": status.canonical_reason().unwrap_or("Problem"),
                 "status": status.as_u16(),
                 "code": code,
                 "detail": detail.into(),
             }),
         )
+    }
+
+    /// The code of a problem; nothing for any other answer.
+    pub(crate) fn problem_code(&self) -> Option<&str> {
+        self.body.get("type")?.as_str()?.strip_prefix(PROBLEM)
+    }
+
+    /// A problem with one more member.
+    pub(crate) fn saying(mut self, member: &str, value: impl Into<Value>) -> Self {
+        if let Value::Object(members) = &mut self.body {
+            members.insert(member.to_owned(), value.into());
+        }
+        self
     }
 
     pub(crate) fn not_found(what: &str) -> Self {

@@ -20,6 +20,32 @@ pub(crate) enum Resource {
     Reports,
 }
 
+/// What an effect is of: a kind of the sandbox's own, or a path of the interface that it speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One of the sandbox's own.
+    Own(Resource),
+    /// Whatever is made at this path, such as `/v1/payment_intents`.
+    Spoken(String),
+}
+
+impl Kind {
+    /// The name in the database and for the auditor. Paths begin with a slash and the sandbox's own names do not.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Own(resource) => resource.name(),
+            Self::Spoken(path) => path,
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        if name.starts_with('/') {
+            return Some(Self::Spoken(name.to_owned()));
+        }
+        Resource::from_name(name).map(Self::Own)
+    }
+}
+
 /// What somebody else may do to a thing between two attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -31,7 +57,7 @@ pub(crate) struct Change {
 
 /// What kind of value a field takes.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum Takes {
     Title,
     Text,
     Address,
@@ -43,7 +69,7 @@ enum Kind {
 
 struct Field {
     name: &'static str,
-    kind: Kind,
+    kind: Takes,
     presence: Presence,
 }
 
@@ -53,32 +79,32 @@ enum Presence {
     Optional,
 }
 
-const fn required(name: &'static str, kind: Kind) -> Field {
+const fn required(name: &'static str, kind: Takes) -> Field {
     Field { name, kind, presence: Presence::Required }
 }
 
-const fn optional(name: &'static str, kind: Kind) -> Field {
+const fn optional(name: &'static str, kind: Takes) -> Field {
     Field { name, kind, presence: Presence::Optional }
 }
 
-const REFERENCE: Field = optional("reference", Kind::Title);
+const REFERENCE: Field = optional("reference", Takes::Title);
 const TICKET: &[Field] =
-    &[required("title", Kind::Title), required("body", Kind::Text), optional("customer", Kind::Title), REFERENCE];
+    &[required("title", Takes::Title), required("body", Takes::Text), optional("customer", Takes::Title), REFERENCE];
 const ORDER: &[Field] = &[
-    required("item", Kind::Title),
-    required("quantity", Kind::Count(10_000)),
-    optional("customer", Kind::Title),
+    required("item", Takes::Title),
+    required("quantity", Takes::Count(10_000)),
+    optional("customer", Takes::Title),
     REFERENCE,
 ];
 const PAYMENT: &[Field] = &[
-    required("amount", Kind::Count(99_999_999)),
-    required("currency", Kind::Currency),
-    optional("customer", Kind::Title),
+    required("amount", Takes::Count(99_999_999)),
+    required("currency", Takes::Currency),
+    optional("customer", Takes::Title),
     REFERENCE,
 ];
 const MAIL: &[Field] =
-    &[required("to", Kind::Address), required("subject", Kind::Title), required("body", Kind::Text), REFERENCE];
-const REPORT: &[Field] = &[required("name", Kind::Title), optional("parameters", Kind::Table), REFERENCE];
+    &[required("to", Takes::Address), required("subject", Takes::Title), required("body", Takes::Text), REFERENCE];
+const REPORT: &[Field] = &[required("name", Takes::Title), optional("parameters", Takes::Table), REFERENCE];
 
 impl Resource {
     pub(crate) const ALL: [Self; 5] = [Self::Tickets, Self::Orders, Self::Payments, Self::Mail, Self::Reports];
@@ -194,7 +220,7 @@ impl Resource {
     }
 }
 
-impl Kind {
+impl Takes {
     fn check(self, name: &str, value: &Value) -> Result<(), Answer> {
         let text = || {
             value.as_str().ok_or_else(|| {

@@ -9,20 +9,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use onceward_core::pointer::Pointer;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 use serde_json::{Map, Value, json};
 
 use super::clock::rfc3339;
+use super::family::put;
 use super::in_flight::AccountKey;
 use super::limits::DATABASE_BUSY_MS;
 use super::problem::Answer;
-use super::resource::{Change, Resource};
+use super::resource::{Change, Kind, Resource};
 use super::sync::locked;
 
 /// A row that is to be.
 #[derive(Debug, Clone)]
 pub(crate) struct NewEffect {
-    pub(crate) resource: Resource,
+    pub(crate) resource: Kind,
     pub(crate) account: String,
     pub(crate) at_us: i64,
     pub(crate) done_at_us: i64,
@@ -32,13 +34,26 @@ pub(crate) struct NewEffect {
     pub(crate) marker: Option<String>,
     pub(crate) fingerprint: String,
     pub(crate) fields: Map<String, Value>,
+    /// How a thing of a spoken interface gets its name; nothing where it has one.
+    pub(crate) naming: Option<Naming>,
 }
+
+/// How a thing is named by its number, and where it carries its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Naming {
+    pub(crate) prefix: String,
+    pub(crate) places: Vec<Pointer>,
+}
+
+/// The members of a spoken thing's fields: its name, and the thing as its interface shows it.
+pub(crate) const SPOKEN_ID: &str = "id";
+pub(crate) const SPOKEN_THING: &str = "thing";
 
 /// A row that is.
 #[derive(Debug, Clone)]
 pub(crate) struct Effect {
     pub(crate) sequence: i64,
-    pub(crate) resource: Resource,
+    pub(crate) resource: Kind,
     pub(crate) number: i64,
     pub(crate) account: String,
     pub(crate) created_at_us: i64,
@@ -61,7 +76,7 @@ impl Effect {
         };
         Ok(Self {
             sequence: row.get(0)?,
-            resource: Resource::from_name(&row.get::<_, String>(1)?).ok_or_else(|| corrupt(1))?,
+            resource: Kind::from_name(&row.get::<_, String>(1)?).ok_or_else(|| corrupt(1))?,
             number: row.get(2)?,
             account: row.get(3)?,
             created_at_us: row.get(4)?,
@@ -75,15 +90,31 @@ impl Effect {
         })
     }
 
+    /// Its name. A thing of a spoken interface has it in its fields, since each has its own place for it.
     pub(crate) fn id(&self) -> String {
-        self.resource.id(self.number)
+        match &self.resource {
+            Kind::Own(resource) => resource.id(self.number),
+            Kind::Spoken(path) => self
+                .fields
+                .get(SPOKEN_ID)
+                .and_then(Value::as_str)
+                .map_or_else(|| format!("{path}#{}", self.number), str::to_owned),
+        }
+    }
+
+    /// A spoken thing as its interface shows it.
+    pub(crate) fn thing(&self) -> &Value {
+        self.fields.get(SPOKEN_THING).unwrap_or(&Value::Null)
     }
 
     fn status(&self, now_us: i64) -> &str {
         match &self.changed_to {
             Some(changed) => changed,
             None if now_us < self.done_at_us => "processing",
-            None => self.resource.first_status(),
+            None => match &self.resource {
+                Kind::Own(resource) => resource.first_status(),
+                Kind::Spoken(_) => self.thing().get("status").and_then(Value::as_str).unwrap_or("done"),
+            },
         }
     }
 
@@ -111,7 +142,10 @@ impl Effect {
             "request_fingerprint": self.fingerprint,
             "status": self.status(now_us),
             "changed_at": self.changed_at_us.map(rfc3339),
-            "fields": self.fields,
+            "fields": match &self.resource {
+                Kind::Own(_) => Value::Object(self.fields.clone()),
+                Kind::Spoken(_) => self.thing().clone(),
+            },
         })
     }
 }
@@ -119,6 +153,7 @@ impl Effect {
 /// What a key finds.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyRecord {
+    pub(crate) first_used_us: i64,
     pub(crate) fingerprint: String,
     /// The effect it led to, if it did.
     pub(crate) effect: Option<i64>,
@@ -267,13 +302,13 @@ impl Store {
                     "SELECT first_used_us, fingerprint, effect, status, body FROM key_record WHERE account = ?1 AND key = ?2",
                 )?
                 .query_row(params![key.account, key.key], |row| {
-                    Ok((row.get::<_, i64>(0)?, read_record(row)?))
+                    read_record(row)
                 })
                 .optional()
         })?;
         match (found, forgotten_before_us) {
             (None, _) => Ok(None),
-            (Some((first_used_us, _)), Some(horizon)) if first_used_us <= horizon => {
+            (Some(record), Some(horizon)) if record.first_used_us <= horizon => {
                 self.write(epoch, |transaction| {
                     transaction.execute(
                         "DELETE FROM key_record WHERE account = ?1 AND key = ?2 AND first_used_us <= ?3",
@@ -287,7 +322,7 @@ impl Store {
                 })?;
                 Ok(None)
             }
-            (Some((_, record)), _) => Ok(Some(record)),
+            (Some(record), _) => Ok(Some(record)),
         }
     }
 
@@ -371,7 +406,7 @@ pub(crate) fn rows(count: usize) -> i64 {
 /// Reads effects in the order of their sequence, for the auditor.
 pub(crate) fn all_effects(
     connection: &Connection,
-    resource: Option<Resource>,
+    resource: Option<&Kind>,
     account: Option<&str>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Effect>> {
@@ -380,14 +415,14 @@ pub(crate) fn all_effects(
          ORDER BY sequence LIMIT ?3",
         Effect::COLUMNS
     ))?;
-    statement.query_map(params![resource.map(Resource::name), account, rows(limit)], Effect::read)?.collect()
+    statement.query_map(params![resource.map(Kind::name), account, rows(limit)], Effect::read)?.collect()
 }
 
 fn insert_effect(transaction: &Transaction<'_>, new: &NewEffect) -> Result<Effect, StoreError> {
     let number: i64 = transaction
         .prepare_cached("SELECT coalesce(max(number), 1000) + 1 FROM effect WHERE resource = ?1")?
         .query_row([new.resource.name()], |row| row.get(0))?;
-    let fields = Value::Object(new.fields.clone()).to_string();
+    let fields = named(new, number);
     transaction
         .prepare_cached(
             "INSERT INTO effect (resource, number, account, created_at_us, done_at_us, idempotency_key, unique_key, marker, \
@@ -403,7 +438,7 @@ fn insert_effect(transaction: &Transaction<'_>, new: &NewEffect) -> Result<Effec
             new.unique_key,
             new.marker,
             new.fingerprint,
-            fields,
+            Value::Object(fields.clone()).to_string(),
         ])
         .map_err(|error| match error.sqlite_error_code() {
             // The numbers are counted inside this transaction, so the key is the only thing that can be taken.
@@ -412,7 +447,7 @@ fn insert_effect(transaction: &Transaction<'_>, new: &NewEffect) -> Result<Effec
         })?;
     Ok(Effect {
         sequence: transaction.last_insert_rowid(),
-        resource: new.resource,
+        resource: new.resource.clone(),
         number,
         account: new.account.clone(),
         created_at_us: new.at_us,
@@ -420,10 +455,23 @@ fn insert_effect(transaction: &Transaction<'_>, new: &NewEffect) -> Result<Effec
         idempotency_key: new.idempotency_key.clone(),
         marker: new.marker.clone(),
         fingerprint: new.fingerprint.clone(),
-        fields: new.fields.clone(),
+        fields,
         changed_to: None,
         changed_at_us: None,
     })
+}
+
+/// The fields of the row with this number.
+fn named(new: &NewEffect, number: i64) -> Map<String, Value> {
+    let mut fields = new.fields.clone();
+    if let Some(naming) = &new.naming {
+        let id = format!("{}{number}", naming.prefix);
+        if let Some(thing) = fields.get_mut(SPOKEN_THING) {
+            naming.places.iter().for_each(|place| put(thing, place, id.clone().into()));
+        }
+        fields.insert(SPOKEN_ID.to_owned(), id.into());
+    }
+    fields
 }
 
 /// Completes what was begun under the key, or notes it. A complete record stands: the first answer is the one that is
@@ -458,5 +506,5 @@ fn read_record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => return Err(corrupt(4)),
     };
-    Ok(KeyRecord { fingerprint: row.get(1)?, effect: row.get(2)?, answer })
+    Ok(KeyRecord { first_used_us: row.get(0)?, fingerprint: row.get(1)?, effect: row.get(2)?, answer })
 }

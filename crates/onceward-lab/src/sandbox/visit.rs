@@ -7,9 +7,11 @@ use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use futures_util::StreamExt;
+use onceward_core::contract::Contract;
 
 use super::contract::{Accounts, KeyHeader, SandboxContract};
 use super::create::{application_answer, fails_before_commit, in_flight_problem};
+use super::family::dressed;
 use super::fault::{Fault, FaultError};
 use super::limits::KEY_CHARS_MAX;
 use super::log::{Arrival, Delivery};
@@ -52,8 +54,22 @@ pub(crate) async fn attend(
     before: BeforeCommit,
     act: impl AsyncFnOnce(&Visit) -> Result<Answer, StoreError>,
 ) -> Response<Body> {
-    let epoch = shared.store.epoch();
     let said = Said::read(shared, parts);
+    attend_to(shared, scissors, parts, resource.map(Resource::name), said, before, act).await
+}
+
+/// The same, when what the request says about itself has been read.
+pub(crate) async fn attend_to(
+    shared: &Shared,
+    scissors: &Scissors,
+    parts: &Parts,
+    resource: Option<&str>,
+    said: Said,
+    before: BeforeCommit,
+    act: impl AsyncFnOnce(&Visit) -> Result<Answer, StoreError>,
+) -> Response<Body> {
+    let epoch = shared.store.epoch();
+    let family = said.contract.as_ref().ok().and_then(|contract| contract.family.clone());
     let fault = said.fault.as_ref().ok().copied().flatten();
     let arrival = Arrival {
         at_us: shared.clock.now_us(),
@@ -74,7 +90,7 @@ pub(crate) async fn attend(
     };
     match answered {
         Ok((sequence, answer)) => {
-            let (answer, delivery) = on_the_way_back(fault, answer);
+            let (answer, delivery) = on_the_way_back(fault, answer, family.as_deref());
             if let Some(Fault::DelayAfterCommit { ms }) = fault {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
@@ -111,7 +127,7 @@ async fn answer(
 
 /// What the headers said: each part as far as it could be read, so that the log has the rest when one could not. An error is
 /// the answer to such a request.
-struct Said {
+pub(crate) struct Said {
     contract: Result<SandboxContract, Box<Answer>>,
     key: Result<Option<String>, Box<Answer>>,
     account: Result<String, Box<Answer>>,
@@ -122,11 +138,34 @@ struct Said {
 impl Said {
     /// Reads the headers, and lets the fault queue count the request.
     fn read(shared: &Shared, parts: &Parts) -> Self {
-        let headers = &parts.headers;
         let contract = shared.contract();
+        let key = received_key(&contract, &parts.headers);
+        let account = account(&contract, &parts.headers);
+        Self::with(shared, parts, contract, key, account, None)
+    }
+
+    /// Takes what was read of the key, the account and the marker, where a spoken interface has them.
+    pub(crate) fn of_family(
+        shared: &Shared,
+        parts: &Parts,
+        contract: SandboxContract,
+        key: Option<String>,
+        account: Result<String, Box<Answer>>,
+        marker: Option<String>,
+    ) -> Self {
+        Self::with(shared, parts, contract, Ok(key), account, marker)
+    }
+
+    fn with(
+        shared: &Shared,
+        parts: &Parts,
+        contract: SandboxContract,
+        key: Result<Option<String>, Box<Answer>>,
+        account: Result<String, Box<Answer>>,
+        marker: Option<String>,
+    ) -> Self {
+        let headers = &parts.headers;
         let bad = |code: &str, detail: String| Box::new(Answer::problem(StatusCode::BAD_REQUEST, code, detail));
-        let key = received_key(&contract, headers);
-        let account = account(&contract, headers);
         let queued = shared.faults.take(Seen {
             method: &parts.method,
             path: parts.uri.path(),
@@ -144,7 +183,7 @@ impl Said {
                 None => Ok(contract),
                 Some(changes) => contract.with_header(changes).map_err(|error| bad("contract", error.to_string())),
             },
-            marker: text(headers, "sandbox-marker").map(str::to_owned),
+            marker: marker.or_else(|| text(headers, "sandbox-marker").map(str::to_owned)),
         }
     }
 
@@ -240,8 +279,17 @@ fn turned_away(fault: Option<Fault>, parts: &Parts) -> Option<Answer> {
 }
 
 /// What becomes of the answer between the application and the caller.
-fn on_the_way_back(fault: Option<Fault>, answer: Answer) -> (Answer, Delivery) {
-    let answer = application_answer(fault, answer);
+fn on_the_way_back(fault: Option<Fault>, answer: Answer, family: Option<&Contract>) -> (Answer, Delivery) {
+    let answer = application_answer(fault, answer, family);
+    let (answer, delivery) = cut(fault, answer);
+    match family {
+        Some(family) => (dressed(family, answer), delivery),
+        None => (answer, delivery),
+    }
+}
+
+/// What arrives of it, and in which shape.
+fn cut(fault: Option<Fault>, answer: Answer) -> (Answer, Delivery) {
     match fault {
         Some(Fault::LoseReplyAfterCommit | Fault::CutBeforeCommit) => (answer, Delivery::Nothing),
         Some(Fault::CutMidHeaders) => (answer, Delivery::CutInHeaders),
@@ -294,9 +342,12 @@ fn deliver(answer: Answer, delivery: Delivery, fault: Option<Fault>, scissors: &
     let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
-    headers.extend(answer.headers);
     let kind = if answer.status.is_success() { "application/json" } else { "application/problem+json" };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    // An interface that has a content type of its own names it among its headers.
+    for (name, value) in answer.headers {
+        headers.insert(name, value);
+    }
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     response
 }

@@ -4,6 +4,7 @@ mod faults;
 mod keys;
 mod process;
 mod resources;
+mod stripe;
 
 use std::net::SocketAddr;
 use std::time::Duration;
