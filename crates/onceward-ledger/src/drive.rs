@@ -79,12 +79,14 @@ impl Run {
         fail::fail_point!("drive::before_send");
         // A destination keeps its own time; this bound is for one that does not, and reads as a lost reply.
         let bound = limits::SEND_WITHIN + self.answer_within + Duration::from_secs(5);
+        let began = self.inner.clock.uptime();
         let sending = self.destination.send(dispatch);
         let observed = match futures_util::future::select(sending, self.inner.runtime.sleep(bound)).await {
             futures_util::future::Either::Left((observed, _)) => observed,
             futures_util::future::Either::Right(_) => Observed::NoAnswer(NoAnswer::TimedOut),
         };
         fail::fail_point!("drive::after_send");
+        self.inner.metrics.dispatched(&operation.binding.tool, self.inner.clock.uptime().saturating_sub(began));
         let now = self.inner.clock.now();
         let classified = classify(self.destination.contract(), &AttemptFacts { now, ..facts }, &observed);
         self.inner.governor.note(tenant, scope, &observed, &classified.verdict, now);

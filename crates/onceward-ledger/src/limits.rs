@@ -68,6 +68,16 @@ pub const METRIC_TOOLS_MAX: usize = 1000;
 /// How often unresolved operations are counted for metrics, at the most: a hundred thousand of them take ten milliseconds.
 pub const UNRESOLVED_COUNTED_EVERY: Duration = Duration::from_secs(1);
 
+/// Journal entries that the refusal of a stale decision names: enough to see what happened, and one line of an answer.
+pub const MOVED_SHOWN: u32 = 8;
+
+/// Rows of one read of the inbox.
+pub const INBOX_PAGE: u32 = 200;
+
+/// Unresolved operations that are put in order at once, in memory. A person works through some hundreds; with more than that
+/// something else is broken, and the answer says that it is not whole.
+pub const INBOX_MAX: usize = 2_000;
+
 const _: () = assert!(SILENCE.as_millis() >= 4 * BEAT_EVERY.as_millis(), "one lost beat must not look like death");
 
 /// How long a second one that somebody asked for may wait for its approval and its call. Whoever approves it has today's wish

@@ -3,6 +3,7 @@
 //! It speaks to the store as the engine does, and looks at answers *and* at what is read back.
 
 mod lists;
+mod marks;
 mod moves;
 mod openings;
 mod sample;
@@ -41,4 +42,6 @@ where
     lists::an_owner_without_a_sign_of_life_is_found_by_what_it_holds(make().await).await;
     lists::credentials_are_found_by_hash_and_stay_when_revoked(make().await).await;
     lists::pins_are_stored_once(make().await).await;
+    marks::an_operation_is_found_by_its_key_from_its_first_uncertain_attempt_on(make().await).await;
+    marks::unknown_operations_are_counted_by_tool_and_cause_with_their_age(make().await).await;
 }

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::chance::Salts;
 use crate::error::Fault;
 use crate::find;
-use crate::{blob, limits, rows};
+use crate::{blob, limits, marks, rows};
 
 /// What a command came to, answered once its group is committed.
 pub(crate) struct Outcome {
@@ -201,6 +201,7 @@ fn write(
     };
     let Some(number) = number else { return Ok(None) };
     rows::append(connection, number, &entries)?;
+    marks::add(connection, number, &operation)?;
     match details {
         Details::Stay => {}
         Details::EraseBefore { seq } => rows::erase_details(connection, number, seq)?,

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use onceward_ledger::metrics::histogram::{COUNTS, Histogram, TIMES_US};
+
 /// Shared by the writer, who knows, and those who submit.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -31,5 +33,20 @@ impl Health {
 
     pub(crate) fn recovered(&self) {
         self.well.store(true, Ordering::Release);
+    }
+}
+
+/// What the writer measures of itself.
+#[derive(Debug)]
+pub(crate) struct Gauges {
+    /// How long commits took.
+    pub(crate) commits: Histogram,
+    /// How many commands they had.
+    pub(crate) groups: Histogram,
+}
+
+impl Gauges {
+    pub(crate) fn new() -> Self {
+        Self { commits: Histogram::new(TIMES_US), groups: Histogram::new(COUNTS) }
     }
 }

@@ -17,6 +17,7 @@ mod job;
 pub mod limits;
 mod local;
 mod lock;
+mod marks;
 mod migrate;
 mod queue;
 mod reader;

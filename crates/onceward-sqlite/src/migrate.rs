@@ -15,14 +15,19 @@ use sha2::{Digest, Sha256};
 
 use crate::connect::{opening, patiently};
 use crate::error::OpenError;
-use crate::{chance, secret};
+use crate::{chance, marks, secret};
 
 struct Migration {
     version: u32,
     sql: &'static str,
+    /// What SQL alone cannot say about rows that were there before.
+    fill: fn(&Connection) -> rusqlite::Result<()>,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: include_str!("../schema/0001.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../schema/0001.sql"), fill: |_| Ok(()) },
+    Migration { version: 2, sql: include_str!("../schema/0002.sql"), fill: marks::fill },
+];
 
 const REGISTER: &str = "CREATE TABLE IF NOT EXISTS onceward_schema (
     version    INTEGER PRIMARY KEY,
@@ -73,6 +78,7 @@ fn complete(connection: &Connection, path: &Path, clock: &dyn Clock) -> Result<I
     let applied = verify(path, &versions(connection).map_err(failed)?)?;
     for migration in &MIGRATIONS[applied..] {
         connection.execute_batch(migration.sql).map_err(failed)?;
+        (migration.fill)(connection).map_err(failed)?;
         connection
             .execute(
                 "INSERT INTO onceward_schema (version, checksum, applied_at) VALUES (?1, ?2, ?3)",

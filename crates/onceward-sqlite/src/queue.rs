@@ -123,6 +123,12 @@ impl<J: Queued> Queue<J> {
         waiting.claims.expire(before, into);
     }
 
+    /// How much waits.
+    pub(crate) fn len(&self) -> usize {
+        let waiting = self.lock();
+        waiting.settles.len() + waiting.beats.len() + waiting.claims.count
+    }
+
     /// Nothing more is let in; what waits is still written.
     pub(crate) fn close(&self) {
         self.lock().closed = true;

@@ -17,7 +17,7 @@ use crate::checkpoint::Log;
 use crate::connect::{self, patiently};
 use crate::error::{Fault, Trouble, not_written, trouble};
 use crate::find;
-use crate::health::Health;
+use crate::health::{Gauges, Health};
 use crate::job::{Job, Work};
 use crate::limits;
 use crate::local::{Guard, LocalRun};
@@ -34,6 +34,7 @@ pub(crate) struct Writer {
     reserve_bytes: u64,
     queue: Arc<Queue<Job>>,
     health: Arc<Health>,
+    gauges: Arc<Gauges>,
     log: Arc<Log>,
     guard: Guard,
     desk: Desk,
@@ -57,6 +58,7 @@ pub(crate) struct Setting {
     pub(crate) reserve_bytes: u64,
     pub(crate) queue: Arc<Queue<Job>>,
     pub(crate) health: Arc<Health>,
+    pub(crate) gauges: Arc<Gauges>,
     pub(crate) log: Arc<Log>,
 }
 
@@ -125,7 +127,7 @@ impl Member {
 impl Writer {
     /// Sets the connection up.
     pub(crate) fn new(setting: Setting, connection: Connection) -> rusqlite::Result<Self> {
-        let Setting { path, id, clock, wait, bytes_max, reserve_bytes, queue, health, log } = setting;
+        let Setting { path, id, clock, wait, bytes_max, reserve_bytes, queue, health, gauges, log } = setting;
         let mut writer = Self {
             guard: Guard::new(Arc::clone(&clock)),
             desk: Desk { salts: Salts::new(), recent: Recent::default() },
@@ -137,6 +139,7 @@ impl Writer {
             reserve_bytes,
             queue,
             health,
+            gauges,
             log,
             line: None,
         };
@@ -311,8 +314,11 @@ impl Writer {
 
     /// Commits, and answers everyone by what is durable.
     fn commit(&mut self, line: Line, group: Vec<Member>) {
+        let began = self.clock.uptime();
         match commit(&line.connection, self.clock.as_ref(), self.wait) {
             Ok(()) => {
+                self.gauges.commits.count_time(self.clock.uptime().saturating_sub(began));
+                self.gauges.groups.count(u64::try_from(group.len()).unwrap_or(u64::MAX));
                 fail::fail_point!("sqlite::after_commit_before_reply");
                 for member in group {
                     self.answer(member);

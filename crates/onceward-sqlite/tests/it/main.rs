@@ -5,5 +5,6 @@ mod files;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local;
+mod migration;
 mod scratch;
 mod suite;

@@ -1,0 +1,235 @@
+//! Counts what became durable: a store that passes everything on and looks at what is answered.
+
+use std::sync::Arc;
+
+use onceward_core::event::{Basis, CloseReason, Event, Observation, Source, Verdict};
+use onceward_core::journal::Entry;
+use onceward_core::key::{OperationKey, OutboundKey, OwnerId};
+use onceward_core::operation::Operation;
+use onceward_core::state::State;
+use onceward_core::suspicion::Probe;
+use onceward_core::time::Timestamp;
+
+use super::table::Id;
+use super::{Metrics, Value};
+use crate::credential::{Credential, CredentialHash};
+use crate::mark::Mark;
+use crate::store::{
+    Applied, BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, Reply, Store, StoreError, Unresolved,
+};
+
+/// A store whose commands are counted. One whose answer nobody waits for is not.
+pub(crate) struct Counting {
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+}
+
+impl Counting {
+    pub(crate) fn over(store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
+        Self { store, metrics }
+    }
+}
+
+/// What there will be to count of a command, should it be done.
+enum Expected {
+    Moves(Vec<Event>),
+    OwnerForgotten,
+}
+
+impl Expected {
+    fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::Open(opening) => Some(Self::Moves(opening.events.iter().map(without_words).collect())),
+            Command::Step(step) => Some(Self::Moves(step.events.iter().map(without_words).collect())),
+            Command::ForgetOwner(_) => Some(Self::OwnerForgotten),
+            Command::Beat { .. }
+            | Command::Pin { .. }
+            | Command::PutCredential(_)
+            | Command::RevokeCredential { .. } => None,
+        }
+    }
+
+    fn count(self, metrics: &Metrics, applied: &Applied) {
+        match (self, applied) {
+            (Self::Moves(events), Applied::Opened(operation) | Applied::Stepped(operation)) => {
+                moved(metrics, &events, operation);
+            }
+            (Self::OwnerForgotten, Applied::Done) => {
+                metrics.count(Id::OwnersRecovered, [Value::Nothing, Value::Nothing])
+            }
+            (Self::Moves(_), Applied::Existing(_) | Applied::Suspected(_) | Applied::Done)
+            | (Self::OwnerForgotten, Applied::Opened(_) | Applied::Existing(_) | Applied::Suspected(_))
+            | (Self::OwnerForgotten, Applied::Stepped(_))
+            | (_, Applied::Refused { .. } | Applied::NoSuchOperation) => {}
+        }
+    }
+}
+
+/// The event without its answer, which may be large and is not counted.
+fn without_words(event: &Event) -> Event {
+    let mut event = event.clone();
+    if let Event::Observe(seen) = &mut event {
+        seen.note = None;
+        match &mut seen.verdict {
+            Verdict::Effect(receipt) => receipt.answer.body = Vec::new(),
+            Verdict::Refusal(rejection) => rejection.answer.body = Vec::new(),
+            Verdict::NotSent(_) | Verdict::NoEffect(_) | Verdict::Lost(_) | Verdict::OtherEffect(_) => {}
+        }
+    }
+    event
+}
+
+fn moved(metrics: &Metrics, events: &[Event], operation: &Operation) {
+    let tool = || metrics.tool(&operation.binding.tool);
+    for event in events {
+        match event {
+            Event::Claim(claim) => {
+                let basis = match claim.basis {
+                    Basis::NoEffectSoFar => "no_effect_so_far",
+                    Basis::Redrive(_) => "redrive",
+                };
+                metrics.count(Id::Attempts, [tool(), Value::Word(basis)]);
+            }
+            Event::Observe(seen) => {
+                let (source, verdict) = (source(&seen.source), seen.verdict.name());
+                metrics.count(Id::Observations, [Value::Word(source), Value::Word(verdict)]);
+                if let (Verdict::Effect(_), State::Succeeded(_)) = (&seen.verdict, &operation.state)
+                    && operation.settled_at == Some(operation.updated_at)
+                {
+                    metrics.count(Id::Receipts, [tool(), Value::Word(source)]);
+                }
+            }
+            Event::Approve { .. } => metrics.count(Id::Approvals, [tool(), Value::Word("approve")]),
+            Event::Close(CloseReason::Declined) => metrics.count(Id::Approvals, [tool(), Value::Word("decline")]),
+            Event::Begin { .. }
+            | Event::Extend { .. }
+            | Event::Close(_)
+            | Event::Supersede { .. }
+            | Event::Wait { .. }
+            | Event::Acknowledge { .. }
+            | Event::Purge(_) => {}
+        }
+    }
+    if let Some(choice) = choice(events) {
+        metrics.count(Id::Decisions, [tool(), Value::Word(choice)]);
+    }
+    if let Some(disagreement) = &operation.history.disagreement
+        && disagreement.first_at == operation.updated_at
+    {
+        metrics.count(Id::Disagreements, [tool(), Value::Word(disagreement.kind.name())]);
+    }
+}
+
+/// What a person decided, by the events that it became.
+fn choice(events: &[Event]) -> Option<&'static str> {
+    let closes = events.iter().any(|event| matches!(event, Event::Close(CloseReason::ConfirmedNotDone)));
+    events.iter().find_map(|event| match event {
+        Event::Observe(Observation { source: Source::Operator { .. }, verdict, .. }) => match verdict {
+            Verdict::Effect(_) => Some("confirmed_done"),
+            Verdict::Refusal(_) | Verdict::NotSent(_) | Verdict::NoEffect(_) if closes => Some("confirmed_not_done"),
+            Verdict::Refusal(_) => Some("refused"),
+            Verdict::NotSent(_) | Verdict::NoEffect(_) => Some("dispatch_again"),
+            Verdict::Lost(_) | Verdict::OtherEffect(_) => None,
+        },
+        Event::Supersede { .. } => Some("superseded_by"),
+        Event::Wait { .. } => Some("wait"),
+        Event::Acknowledge { .. } => Some("acknowledge"),
+        Event::Observe(_)
+        | Event::Approve { .. }
+        | Event::Claim(_)
+        | Event::Begin { .. }
+        | Event::Extend { .. }
+        | Event::Close(_)
+        | Event::Purge(_) => None,
+    })
+}
+
+const fn source(source: &Source) -> &'static str {
+    match source {
+        Source::Owner(_) => "owner",
+        Source::Recovery { .. } => "recovery",
+        Source::LateAnswer => "late_answer",
+        Source::Lookup => "lookup",
+        Source::Webhook => "webhook",
+        Source::Operator { .. } => "operator",
+        Source::Restore => "restore",
+    }
+}
+
+impl Store for Counting {
+    fn submit(&self, command: Command, priority: Priority) -> Reply {
+        let expected = Expected::of(&command);
+        let reply = self.store.submit(command, priority);
+        let Some(expected) = expected else { return reply };
+        let metrics = Arc::clone(&self.metrics);
+        reply.and_look(move |applied| expected.count(&metrics, applied))
+    }
+
+    fn get(&self, key: &OperationKey) -> BoxFuture<'_, Result<Option<Operation>, StoreError>> {
+        self.store.get(key)
+    }
+
+    fn suspects(&self, key: &OperationKey, probe: &Probe) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        self.store.suspects(key, probe)
+    }
+
+    fn journal(&self, key: &OperationKey, after: u32, limit: u32) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        self.store.journal(key, after, limit)
+    }
+
+    fn list(&self, filter: Filter) -> BoxFuture<'_, Result<Page, StoreError>> {
+        self.store.list(filter)
+    }
+
+    fn held_by(&self, owner: &OwnerId, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        self.store.held_by(owner, limit)
+    }
+
+    fn overdue(&self, now: Timestamp, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        self.store.overdue(now, limit)
+    }
+
+    fn due(&self, now: Timestamp, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        self.store.due(now, limit)
+    }
+
+    fn owners(&self) -> BoxFuture<'_, Result<Vec<OwnerRow>, StoreError>> {
+        self.store.owners()
+    }
+
+    fn pinned(&self, hash: &str) -> BoxFuture<'_, Result<Option<String>, StoreError>> {
+        self.store.pinned(hash)
+    }
+
+    fn credential(&self, hash: &CredentialHash) -> BoxFuture<'_, Result<Option<Credential>, StoreError>> {
+        self.store.credential(hash)
+    }
+
+    fn credentials(&self) -> BoxFuture<'_, Result<Vec<Credential>, StoreError>> {
+        self.store.credentials()
+    }
+
+    fn marked(&self, mark: &Mark, limit: u32) -> BoxFuture<'_, Result<Vec<OperationKey>, StoreError>> {
+        self.store.marked(mark, limit)
+    }
+
+    fn keys_held(&self, limit: u32) -> BoxFuture<'_, Result<Vec<OutboundKey>, StoreError>> {
+        self.store.keys_held(limit)
+    }
+
+    fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>> {
+        self.store.unresolved()
+    }
+
+    fn load(&self) -> Load {
+        self.store.load()
+    }
+
+    fn id(&self) -> LedgerId {
+        self.store.id()
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.store.is_healthy()
+    }
+}
