@@ -18,10 +18,23 @@ pub(crate) const NAMES: [&str; 7] =
 #[derive(Clone, Debug)]
 pub(crate) struct HttpQuestion {
     method: Method,
+    begins: Begins,
     path: Template,
     query: Vec<(String, Template)>,
     body: Option<JsonTemplate>,
 }
+
+/// Where the path of a lookup begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    /// At the destination's own beginning.
+    AtRoot,
+    /// Below the path of the write: many destinations list and show a thing where it is made.
+    AtTheWrite,
+}
+
+/// What a path begins with that begins at the write.
+const PATH_OF_THE_WRITE: &str = "{path}";
 
 /// Why a lookup cannot be asked as it is written: where in it, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,11 +51,16 @@ impl HttpQuestion {
         let LookupRequest::Http { method, path, query, body } = request else { return Ok(None) };
         let wrong = |field: &'static str, problem: String| InvalidQuestion { field, problem };
         let method = method.parse().map_err(|_| wrong("method", format!("{method:?} is no method")))?;
-        if !path.starts_with('/') || path.contains(['?', '#']) {
-            let problem = "a path begins with '/', and parameters go into query = { … }".to_owned();
-            return Err(wrong("path", problem));
+        let (begins, rest) = match path.strip_prefix(PATH_OF_THE_WRITE) {
+            Some(rest) => (Begins::AtTheWrite, rest),
+            None => (Begins::AtRoot, path.as_str()),
+        };
+        let separate = rest.starts_with('/') || (begins == Begins::AtTheWrite && rest.is_empty());
+        if !separate || rest.contains(['?', '#']) {
+            let problem = "a path begins with '/', or with {path} for that of the write; parameters go into query = { … }";
+            return Err(wrong("path", problem.to_owned()));
         }
-        let path = Template::parse(path, &NAMES).map_err(|error| wrong("path", error.to_string()))?;
+        let path = Template::parse(rest, &NAMES).map_err(|error| wrong("path", error.to_string()))?;
         let query = query
             .iter()
             .map(|(name, text)| Ok((name.clone(), Template::parse(text, &NAMES)?)))
@@ -53,14 +71,18 @@ impl HttpQuestion {
             .map(|body| JsonTemplate::parse(body, &NAMES))
             .transpose()
             .map_err(|(_, error)| wrong("body", error.to_string()))?;
-        Ok(Some(Self { method, path, query, body }))
+        Ok(Some(Self { method, begins, path, query, body }))
     }
 
-    /// The request for this question, without host and credential.
+    /// The request for this question, without host and credential. `write` gives the target of the write that is looked for.
     ///
     /// A placeholder that has nothing to stand for makes no request: with an empty text in its place the destination would be
     /// asked about everything, or about something else.
-    pub(crate) fn render(&self, question: &Question) -> Result<Rendered, Unmappable> {
+    pub(crate) fn render(
+        &self,
+        question: &Question,
+        write: impl FnOnce() -> Result<String, Unmappable>,
+    ) -> Result<Rendered, Unmappable> {
         let arguments = question.arguments.value();
         for name in NAMES {
             let asked = self.path.names(name)
@@ -71,7 +93,11 @@ impl HttpQuestion {
             }
         }
         let named = |name: &str| value_of(question, name);
-        let mut target = self.path.render(arguments, &named, &percent_encode)?;
+        let mut target = match self.begins {
+            Begins::AtRoot => String::new(),
+            Begins::AtTheWrite => write()?.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned(),
+        };
+        target.push_str(&self.path.render(arguments, &named, &percent_encode)?);
         if target.split('/').skip(1).any(|segment| matches!(segment, "" | "." | "..")) {
             return Err(Unmappable::Path);
         }
@@ -178,13 +204,23 @@ mod tests {
 
     fn target(lookup: Lookup, key: Option<&str>) -> Result<String, Unmappable> {
         let asked = HttpQuestion::parse(&lookup.request).unwrap().unwrap();
-        asked.render(&question(lookup, key)).map(|rendered| rendered.target)
+        let write = || Ok("/repos/a%2Fb/issues/?draft=1".to_owned());
+        asked.render(&question(lookup, key), write).map(|rendered| rendered.target)
     }
 
     #[test]
     fn a_question_is_filled_in_and_stays_inside_its_segments() {
         let asked = lookup("/p/{/project}/issues", &[("label", "m-{marker}"), ("since", "{sent_from_unix}")]);
         assert_eq!(target(asked, Some("k-1")).unwrap(), "/p/a%2Fb/issues?label=m-k-1&since=1699999700");
+    }
+
+    #[test]
+    fn a_question_can_be_asked_where_the_write_was_sent() {
+        let list = lookup("{path}", &[("key", "{key}")]);
+        assert_eq!(target(list, Some("k-1")).unwrap(), "/repos/a%2Fb/issues?key=k-1");
+        assert_eq!(target(lookup("{path}/{key}", &[]), Some("k-1")).unwrap(), "/repos/a%2Fb/issues/k-1");
+        let refused = |path: &str| HttpQuestion::parse(&lookup(path, &[]).request).unwrap_err().field;
+        assert_eq!((refused("{path}s"), refused("/x{path}"), refused("{path}?a=1")), ("path", "path", "path"));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use onceward_core::contract::{Contract, LookupKind, LookupRequest, Meaning, Seen};
 use onceward_core::event::{About, Cause, Event, NoEffect, Observation, Source, Verdict};
 use onceward_core::evidence::{
-    Absence, AbsenceCase, Candidate, ChildProcess, Completeness, Presence, Reading, absence, presence, read_lookup,
+    Absence, AbsenceCase, Candidate, ChildProcess, Completeness, Presence, Reading, absence, pointed_at, presence,
+    read_lookup,
 };
 use onceward_core::key::OutboundKey;
 use onceward_core::operation::Operation;
@@ -204,12 +205,20 @@ impl Inner {
         };
         let uncertain = operation.state.uncertain();
         let keys = keys_of(operation);
-        let handle = uncertain.iter().rev().find_map(|one| match &one.cause {
+        let accepted = uncertain.iter().rev().find_map(|one| match &one.cause {
             Cause::Accepted { handle } => handle.clone(),
             _ => None,
         });
+        // What was pointed at is taken for ours when it is read, so nothing else may stand in its place.
+        let handle = match lookup.kind == LookupKind::ByKeyViaConflict {
+            true => pointed_at(uncertain).map(ToOwned::to_owned),
+            false => accepted,
+        };
         if lookup.kind == LookupKind::AsyncHandle && handle.is_none() {
             return Ok(no_way(operation, "the destination gave no name for the work that it accepted"));
+        }
+        if lookup.kind == LookupKind::ByKeyViaConflict && handle.is_none() {
+            return Ok(no_way(operation, "the destination has pointed at nothing that could be read"));
         }
         // Asked once for each key, because a destination finds only what carries the one it was asked for.
         let questions: Vec<Option<OutboundKey>> =
