@@ -3,6 +3,7 @@
 #[macro_use]
 mod output;
 
+mod approvals;
 mod approve;
 mod call;
 mod check;
@@ -58,6 +59,7 @@ enum Command {
     Operations(operations::Arguments),
     Decide(decide::Arguments),
     Approve(approve::Arguments),
+    Approvals(approvals::Arguments),
     Withdraw(withdraw::Arguments),
     Purge(purge::Arguments),
     Token(token::Arguments),
@@ -100,6 +102,7 @@ async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Operations(arguments) => operations::run(arguments).await,
         Command::Decide(arguments) => decide::run(arguments).await,
         Command::Approve(arguments) => approve::run(arguments).await,
+        Command::Approvals(arguments) => approvals::run(arguments).await,
         Command::Withdraw(arguments) => withdraw::run(arguments).await,
         Command::Purge(arguments) => purge::run(arguments).await,
         Command::Token(arguments) => token::run(arguments).await,

@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod frameworks;
 mod kill;
 mod lab;
 mod mcp;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onceward_core::contract::{Contract, Locator, LookupRequest, Meaning, Recognised, ResponseRule};
+use onceward_core::contract::{Contract, Locator, Lookup, LookupRequest, MarkerField, Meaning, Predicate, Recognised, ResponseRule};
 use onceward_core::fingerprint::Comparison;
 use onceward_core::key::{ToolName, ToolVersion};
 use onceward_core::limits::ATTEMPTS_MAX;
@@ -21,7 +21,7 @@ use crate::limits::ANSWER_WITHIN_MAX;
 use crate::question::HttpQuestion;
 use crate::schema::Schema;
 use crate::template::Template;
-use crate::tool::{Annotations, Effect, Target, Tool, WithoutIdentity, sample_key};
+use crate::tool::{Annotations, Effect, Target, Tool, sample_key};
 
 /// A tool, and the key of its table.
 pub(super) struct Built {
@@ -69,7 +69,14 @@ fn build(
     let parts = Parts::read(problems, surroundings, path, &text);
     let effect = if text.read { Effect::Read } else { Effect::Write };
     let shared = shared?;
-    let contract = contract(problems, path, &shared.contract, &text, effect)?;
+    let additions = Additions {
+        effect_id: text.effect_id.as_ref(),
+        refused_if: text.refused_if.as_ref(),
+        success_if: text.success_if.as_ref(),
+        marker: text.marker.as_ref(),
+        lookup: text.lookup.as_ref(),
+    };
+    let contract = contract(problems, path, &shared.contract, &additions, effect)?;
     let plan = match CarrierPlan::new(&contract) {
         Ok(plan) => plan,
         Err(error) => {
@@ -139,14 +146,6 @@ impl Parts {
         });
         let comparison = Comparison::new(text.free_text.clone(), text.volatile.clone());
         let comparison = recorded(problems, &[path, &["free_text"]].concat(), comparison, "");
-        match text.without_identity {
-            Some(word @ (WithoutIdentity::Approve | WithoutIdentity::Scope)) => problems.add(
-                &[path, &["without_identity"]].concat(),
-                format!("{word:?} is not built yet").to_lowercase(),
-                "write \"refuse\" or \"hold\"",
-            ),
-            Some(WithoutIdentity::Refuse | WithoutIdentity::Hold) | None => {}
-        }
         let schema = schema(problems, surroundings, path, text);
         let retry = retry(problems, path, &text.retry);
         Self { name, version, title, schema, comparison, retry }
@@ -211,12 +210,22 @@ pub(super) fn retry(problems: &mut Problems<'_>, path: &[&str], text: &RetryText
     policy
 }
 
+/// What a tool says of its own request.
+#[derive(Default)]
+pub(super) struct Additions<'a> {
+    pub(super) effect_id: Option<&'a EffectPlace>,
+    pub(super) refused_if: Option<&'a Predicate>,
+    pub(super) success_if: Option<&'a Predicate>,
+    pub(super) marker: Option<&'a MarkerField>,
+    pub(super) lookup: Option<&'a Lookup>,
+}
+
 /// The destination's contract with what the tool says of its own request.
-fn contract(
+pub(super) fn contract(
     problems: &mut Problems<'_>,
     path: &[&str],
     contract: &Contract,
-    text: &ToolText,
+    text: &Additions<'_>,
     effect: Effect,
 ) -> Option<Contract> {
     let mut contract = match effect {
@@ -229,15 +238,15 @@ fn contract(
         || text.success_if.is_some()
         || text.marker.is_some()
         || text.lookup.is_some();
-    match &text.effect_id {
+    match text.effect_id {
         Some(EffectPlace::Pointer(at)) => contract.effect.id = Some(Locator::Body(at.clone())),
         Some(EffectPlace::Locator(at)) => contract.effect.id = Some(at.clone()),
         None => {}
     }
-    contract.refused_if = text.refused_if.clone().or(contract.refused_if);
-    contract.marker = text.marker.clone().or(contract.marker);
-    contract.lookup = text.lookup.clone().or(contract.lookup);
-    if let Some(when) = &text.success_if {
+    contract.refused_if = text.refused_if.cloned().or(contract.refused_if);
+    contract.marker = text.marker.cloned().or(contract.marker);
+    contract.lookup = text.lookup.cloned().or(contract.lookup);
+    if let Some(when) = text.success_if {
         contract.responses.push(ResponseRule { when: when.clone(), is: Meaning::Confirmed });
     }
     match contract.validate() {

@@ -113,7 +113,6 @@ fn a_mistake_names_the_line_the_field_and_the_way_out() {
     mistake(&with("effect_id = \"/id\"", "effect_id = \"id\""), 19, &format!("{t}.effect_id"), "JSON Pointer");
     mistake(&with("[\"/body\"]", "[\"\"]"), 20, &format!("{t}.free_text"), "whole document");
     mistake(&with("status = [422]", "status = []"), 21, &format!("{t}.refused_if"), "a condition is empty");
-    mistake(&with("\"refuse\"", "\"scope\""), 22, &format!("{t}.without_identity"), "not built yet");
     mistake(&with("\"refuse\"", "\"ask\""), 22, &format!("{t}.without_identity"), "unknown variant");
     mistake(
         &with("read = true\n", "read = true\nname = \"create_ticket\"\n"),

@@ -16,17 +16,28 @@ pub(super) fn summary(operation: &Operation) -> Value {
         "title": terms.title,
         "principal": terms.principal.as_str(),
         "state": state.name(),
+        "version": operation.journal.seq,
+        "proposal": proposal(state),
+        "second_of": terms.second_of,
+        "approved_by": history.approved_by,
         "attempts": history.attempts,
         "next_check": next_check(state).map(text),
-        "disagreement": history.disagreement.as_ref().map(|known| json!({
+        "disagreement": disagreement(operation),
+        "created_at": text(*created_at),
+        "updated_at": text(*updated_at),
+        "settled_at": settled_at.map(text),
+    })
+}
+
+/// The contradiction that is recorded of an operation, with whether somebody has seen it.
+pub(super) fn disagreement(operation: &Operation) -> Option<Value> {
+    operation.history.disagreement.as_ref().map(|known| {
+        json!({
             "kind": known.kind.name(),
             "first_at": text(known.first_at),
             "count": known.count,
             "acknowledged_at": known.acknowledged_at.map(text),
-        })),
-        "created_at": text(*created_at),
-        "updated_at": text(*updated_at),
-        "settled_at": settled_at.map(text),
+        })
     })
 }
 
@@ -75,6 +86,19 @@ pub(super) fn entry(entry: &Entry) -> Value {
         "detail": detail,
         "hash": onceward_core::hex::encode(&entry.hash),
     })
+}
+
+/// Why it waits for approval, where it does.
+fn proposal(state: &State) -> Option<Value> {
+    match state {
+        State::Proposed(proposal) => Some(json!({ "reason": proposal.reason })),
+        State::Approved(_)
+        | State::Pending(_)
+        | State::Unknown(_)
+        | State::Succeeded(_)
+        | State::Rejected(_)
+        | State::Closed(_) => None,
+    }
 }
 
 fn next_check(state: &State) -> Option<Timestamp> {

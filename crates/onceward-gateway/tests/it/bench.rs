@@ -39,6 +39,21 @@ without_identity = "refuse"
 request = { method = "POST", path = "/tickets", body = "arguments" }
 effect_id = "/id"
 
+[destination.strict.tool.held_ticket]
+without_identity = "hold"
+request = { method = "POST", path = "/tickets", body = "arguments" }
+effect_id = "/id"
+
+[destination.strict.tool.each_ticket]
+without_identity = "approve"
+request = { method = "POST", path = "/tickets", body = "arguments" }
+effect_id = "/id"
+
+[destination.strict.tool.run_ticket]
+without_identity = "scope"
+request = { method = "POST", path = "/tickets", body = "arguments" }
+effect_id = "/id"
+
 [destination.strict.tool.approved_ticket]
 approval = "required"
 request = { method = "POST", path = "/tickets", body = "arguments" }
@@ -136,6 +151,13 @@ impl Client {
             .json(&json!({ "arguments": arguments }))
     }
 
+    /// Decides on an operation as it stands; `expected` is filled in with the version that is there.
+    pub(crate) async fn decide(&self, id: &str, mut decision: Value) -> Answer {
+        let shown = self.get(&format!("/v1/operations/{id}")).await.json();
+        decision["expected"] = shown["operation"]["version"].clone();
+        self.post(&format!("/v1/operations/{id}/decisions"), decision).await
+    }
+
     /// Looks at an operation until its state is as wanted.
     pub(crate) async fn until_state(&self, id: &str, wanted: &str) -> Value {
         until(&format!("operation {id} {wanted}"), async || {
@@ -188,6 +210,7 @@ pub(crate) fn gateway_of(ledger: PathBuf, catalog: Catalog, limits: Limits) -> G
             silence: Duration::from_secs(1),
             sweep: Duration::from_millis(20),
         },
+        metrics: onceward_gateway::metrics::Access::default(),
     }
 }
 

@@ -12,16 +12,16 @@ use super::{Server, TICKET, ask, break_next_ticket, tickets, token_on_file};
 const OURS: &str = "dev.onceward/operation";
 
 /// A sandbox, tokens, and a gateway before it, unless a host starts its own.
-struct World {
-    folder: tempfile::TempDir,
-    sandbox: Server,
+pub(super) struct World {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) sandbox: Server,
     gateway: Option<Server>,
-    token: String,
-    operator: String,
+    pub(super) token: String,
+    pub(super) operator: String,
 }
 
 impl World {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let ground = Self::without_a_gateway();
         let gateway = Some(Server::gateway(ground.folder.path()));
         Self { gateway, ..ground }
@@ -36,7 +36,7 @@ impl World {
         Self { folder, sandbox, gateway: None, token, operator }
     }
 
-    fn gateway(&self) -> &Server {
+    pub(super) fn gateway(&self) -> &Server {
         self.gateway.as_ref().expect("this world has one")
     }
 
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Runs a script with what it reads, and gives what it prints.
-    fn python(&self, environment: &str, script: &str, input: &Value) -> Value {
+    pub(super) fn python(&self, environment: &str, script: &str, input: &Value) -> Value {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let venv = std::env::var_os(format!("ONCEWARD_VENV_{}", environment.to_uppercase()))
             .map_or_else(|| root.join("target/venv").join(environment), PathBuf::from);
