@@ -15,6 +15,7 @@ use core::time::Duration;
 
 pub use facts::{AttemptFacts, Body, FunctionEnd, NoAnswer, Observed};
 pub use http::kept_headers;
+pub use mcp::{TOOL_RESULT, tool_payload, tool_text};
 
 use crate::contract::{Contract, Kind};
 use crate::event::{Cause, NoEffect, NotSent, OtherEffect, Verdict};

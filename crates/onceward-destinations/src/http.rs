@@ -322,6 +322,9 @@ pub enum ReadError {
     /// The answer ended early or was too large.
     #[error("the destination's answer ended early or was too large")]
     Unreadable,
+    /// An MCP server answered with an error of the protocol.
+    #[error("the destination answered: {0}")]
+    Protocol(crate::mcp::RpcError),
     /// The tool writes.
     #[error("the tool writes; it is not called as a read")]
     NotARead,

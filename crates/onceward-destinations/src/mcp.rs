@@ -14,13 +14,22 @@ mod era;
 mod headers;
 mod link;
 mod message;
+mod plan;
 mod setting;
 mod sse;
 mod stdio;
 mod streamable;
+mod tool;
 mod upstream;
+
+pub(crate) use self::plan::{CallPlan, Over};
+pub(crate) use self::setting::Setting;
+pub(crate) use self::stdio::Program;
+pub(crate) use self::streamable::Address;
+pub(crate) use self::upstream::Transport;
 
 pub use self::era::{Era, Greeting};
 pub use self::link::Watcher;
 pub use self::message::RpcError;
+pub use self::tool::McpTool;
 pub use self::upstream::{About, McpUpstream, Notice, UpstreamError, UpstreamStatus};

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::http::{HttpDestination, ReadError};
 use crate::limits::TITLE_BYTES_MAX;
 pub use crate::mapping::Unmappable;
+use crate::mcp::{McpTool, Watcher};
 use crate::schema::{Schema, Violations};
 use crate::template::Template;
 
@@ -46,24 +47,29 @@ pub struct Tool {
 pub(crate) enum Target {
     /// A request that is configured as data.
     Http(Arc<HttpDestination>),
+    /// A tool of an MCP server.
+    Mcp(Arc<McpTool>),
 }
 
 impl Target {
     fn name(&self) -> &str {
         match self {
             Self::Http(http) => http.name(),
+            Self::Mcp(mcp) => mcp.upstream().name(),
         }
     }
 
     fn contract(&self) -> &Contract {
         match self {
             Self::Http(http) => http.contract(),
+            Self::Mcp(mcp) => mcp.contract(),
         }
     }
 
     fn destination(&self) -> Arc<dyn Destination> {
         match self {
             Self::Http(http) => Arc::clone(http) as Arc<dyn Destination>,
+            Self::Mcp(mcp) => Arc::clone(mcp) as Arc<dyn Destination>,
         }
     }
 
@@ -71,6 +77,7 @@ impl Target {
     pub(crate) fn carrier(&self) -> String {
         match self {
             Self::Http(http) => http.plan().describe(),
+            Self::Mcp(mcp) => mcp.plan.describe(),
         }
     }
 
@@ -78,12 +85,20 @@ impl Target {
     fn rehearse(&self, arguments: &Canonical, key: Option<&OutboundKey>) -> Result<(), Unmappable> {
         match self {
             Self::Http(http) => http.rehearse(arguments, key),
+            Self::Mcp(mcp) => mcp.rehearse(arguments, key),
         }
     }
 
-    async fn read(&self, arguments: &Canonical, answer_within: Duration) -> Result<Answer, ReadError> {
+    async fn read(
+        &self,
+        arguments: &Canonical,
+        answer_within: Duration,
+        watcher: Option<Watcher>,
+    ) -> Result<Answer, ReadError> {
         match self {
+            // An HTTP destination says nothing before its answer.
             Self::Http(http) => http.read(arguments, answer_within).await,
+            Self::Mcp(mcp) => mcp.read(arguments, answer_within, watcher).await,
         }
     }
 }
@@ -252,6 +267,7 @@ impl Tool {
     pub(crate) fn http(&self) -> &Arc<HttpDestination> {
         match &self.target {
             Target::Http(http) => http,
+            Target::Mcp(_) => panic!("a tool of an MCP server"),
         }
     }
 
@@ -276,9 +292,26 @@ impl Tool {
     /// # Errors
     /// [`ReadError`]. Nothing was written anywhere.
     pub async fn read(&self, arguments: &Canonical) -> Result<Answer, ReadError> {
+        self.read_watched(arguments, None).await
+    }
+
+    /// The same; `watcher` is told what an MCP server says before its result.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub async fn read_watched(&self, arguments: &Canonical, watcher: Option<Watcher>) -> Result<Answer, ReadError> {
         match self.effect {
-            Effect::Read => self.target.read(arguments, self.answer_within).await,
+            Effect::Read => self.target.read(arguments, self.answer_within, watcher).await,
             Effect::Write => Err(ReadError::NotARead),
+        }
+    }
+
+    /// The tool of an MCP server that it is, if it is one.
+    #[must_use]
+    pub fn mcp(&self) -> Option<&Arc<McpTool>> {
+        match &self.target {
+            Target::Mcp(mcp) => Some(mcp),
+            Target::Http(_) => None,
         }
     }
 }

@@ -11,6 +11,7 @@ use onceward_core::code::{Code, Repeat};
 use onceward_core::key::InvalidName;
 use onceward_core::outcome::Outcome;
 use onceward_destinations::http::ReadError;
+use onceward_destinations::proxy::NotTaken;
 use onceward_destinations::schema::Violation;
 use onceward_destinations::tool::InvalidArguments;
 use onceward_ledger::LedgerError;
@@ -86,6 +87,7 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::NotFound | LedgerError::Denied => Self::plain(error.code()),
             LedgerError::Illegal(_)
+            | LedgerError::Moved(_)
             | LedgerError::ApprovalVoid
             | LedgerError::Unresolved { .. }
             | LedgerError::ClaimLost
@@ -125,11 +127,24 @@ impl From<InvalidName> for Problem {
     }
 }
 
+impl From<NotTaken> for Problem {
+    fn from(refused: NotTaken) -> Self {
+        match refused {
+            NotTaken::Arguments(invalid) => invalid.into(),
+            NotTaken::Request(_) | NotTaken::Header(_) => Self::invalid_request(refused.to_string()),
+        }
+    }
+}
+
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         let code = match error {
             ReadError::Arguments(_) => Code::InvalidArguments,
-            ReadError::NoConnection | ReadError::Busy | ReadError::NoAnswer | ReadError::Unreadable => Code::ReadFailed,
+            ReadError::NoConnection
+            | ReadError::Busy
+            | ReadError::NoAnswer
+            | ReadError::Unreadable
+            | ReadError::Protocol(_) => Code::ReadFailed,
             ReadError::NotARead => Code::Internal,
         };
         Self::new(code, error.to_string())
@@ -239,7 +254,7 @@ pub const fn status_of_code(code: Code) -> StatusCode {
         Code::UnknownTool | Code::NotFound => StatusCode::NOT_FOUND,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::Denied => StatusCode::FORBIDDEN,
-        Code::IllegalMove | Code::ApprovalVoid | Code::ClaimLost | Code::EarlierUnresolved => StatusCode::CONFLICT,
+        Code::IllegalMove | Code::Moved | Code::ApprovalVoid | Code::ClaimLost | Code::EarlierUnresolved => StatusCode::CONFLICT,
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::LedgerBusy | Code::LedgerUnavailable | Code::CommitUnknown | Code::ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE

@@ -9,6 +9,38 @@ use crate::contract::{Contract, IsError, Seen};
 use crate::event::Cause;
 use crate::receipt::Answer;
 
+/// The content type of an answer that is the whole result of an MCP tool.
+pub const TOOL_RESULT: &str = "application/vnd.mcp.tool-result+json";
+
+/// What the result of a tool is about: what conditions, pointers to an effect's id and lookups look into.
+///
+/// That is its structured content; else the first of its texts that is a JSON object or list, which is how most servers without
+/// structured content answer; else its texts, as `{"text": …}`.
+#[must_use]
+pub fn tool_payload(result: &Value) -> Value {
+    match result.get("structuredContent") {
+        Some(structured) if !structured.is_null() => return structured.clone(),
+        Some(_) | None => {}
+    }
+    texts(result)
+        .find_map(|text| serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array()))
+        .unwrap_or_else(|| json!({ "text": tool_text(result) }))
+}
+
+/// The texts of a tool's result, one a line.
+#[must_use]
+pub fn tool_text(result: &Value) -> String {
+    texts(result).collect::<Vec<_>>().join("\n")
+}
+
+fn texts(result: &Value) -> impl Iterator<Item = &str> {
+    let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    blocks.filter_map(|block| match block.get("type").and_then(Value::as_str) {
+        Some("text") => block.get("text")?.as_str(),
+        Some(_) | None => None,
+    })
+}
+
 /// JSON-RPC's own codes for a request that reached no handler: parse error, invalid request, method not found (an unknown
 /// tool among them), invalid params.
 const BEFORE_THE_HANDLER: [i64; 4] = [-32700, -32600, -32601, -32602];
@@ -41,7 +73,8 @@ pub(super) fn result(
     answer: &Answer,
     text: &str,
 ) -> Classified {
-    let body = answer.body_json();
+    // An answer that was cut for its size is no JSON any more, and then nobody takes it for a receipt.
+    let body = answer.body_json().map(|result| tool_payload(&result));
     let readable = body.is_some();
     let seen = Seen { status: None, headers: &answer.headers, body: body.as_ref(), text };
     let reply = Reply { contract, attempt, seen, answer: answer.clone(), readable };
@@ -56,4 +89,21 @@ pub(super) fn result(
         return refused(27, answer.clone(), attempt);
     }
     tool_failed(&reply, 27)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_about_its_structured_content_then_its_json_text_then_its_text() {
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        let both = json!({ "content": [text("{\"id\":1}")], "structuredContent": { "id": 2 } });
+        assert_eq!(tool_payload(&both), json!({ "id": 2 }));
+        let json = json!({ "content": [text("Created:"), text("{\"id\":1}")], "structuredContent": null });
+        assert_eq!(tool_payload(&json), json!({ "id": 1 }));
+        let plain = json!({ "content": [text("7"), { "type": "image", "data": "" }, text("done")] });
+        assert_eq!(tool_payload(&plain), json!({ "text": "7\ndone" }));
+        assert_eq!(tool_payload(&json!({})), json!({ "text": "" }));
+    }
 }

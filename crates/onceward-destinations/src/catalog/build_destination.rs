@@ -1,5 +1,6 @@
 //! One `[destination.NAME]`: its address, contract, credential and limits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +104,8 @@ fn shared(
         problems.add(&[&path[..], &["max_in_flight"]].concat(), "that many cannot be in flight", way_out);
     }
     let base = base?;
-    let scope = scope(problems, &path, &text, &contract, &base);
+    let address = base.as_str().trim_end_matches('/');
+    let scope = scope(problems, &path, address, (text.account.as_deref(), &text.scope), &contract);
     let idle_connections = in_flight.clamp(1, MAX_IN_FLIGHT_MAX) as usize;
     let client = match client(ClientSettings { connect_timeout, idle_connections, clock: Arc::new(SystemClock) }) {
         Ok(client) => client,
@@ -128,7 +130,7 @@ fn shared(
     Some(Shared { host, contract, answer_within, warnings })
 }
 
-fn base_url(problems: &mut Problems<'_>, path: &[&str], text: &str) -> Option<Url> {
+pub(super) fn base_url(problems: &mut Problems<'_>, path: &[&str], text: &str) -> Option<Url> {
     let path = [path, &["url"]].concat();
     let way_out = "write something like \"https://api.example.com/v1\"";
     // The text is not repeated: people put passwords into addresses.
@@ -146,7 +148,7 @@ fn base_url(problems: &mut Problems<'_>, path: &[&str], text: &str) -> Option<Ur
     None
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -174,16 +176,16 @@ pub(super) fn patience(
 ///
 /// It has the address and whatever the configuration names, and nothing of the credential: a rotated token of one account
 /// changes nothing. Where a key is recognised only within dimensions that nobody named, equality could not be proved.
-fn scope(
+pub(super) fn scope(
     problems: &mut Problems<'_>,
     path: &[&str],
-    text: &DestinationText,
+    address: &str,
+    (account, named): (Option<&str>, &BTreeMap<String, String>),
     contract: &Contract,
-    base: &Url,
 ) -> String {
-    let mut named = text.scope.clone();
-    if let Some(account) = &text.account
-        && named.insert("account".to_owned(), account.clone()).is_some()
+    let mut named = named.clone();
+    if let Some(account) = account
+        && named.insert("account".to_owned(), account.to_owned()).is_some()
     {
         problems.add(
             &[path, &["account"]].concat(),
@@ -207,7 +209,7 @@ fn scope(
         }
     }
     let words = named.iter().map(|(dimension, value)| format!("{dimension}={value:?}"));
-    std::iter::once(base.as_str().trim_end_matches('/').to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    std::iter::once(address.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn contract(
@@ -225,8 +227,19 @@ fn contract(
         );
         return None;
     };
+    written_contract(problems, surroundings, &path, name, written)
+}
+
+/// A contract that is written as a name, a path or a table.
+pub(super) fn written_contract(
+    problems: &mut Problems<'_>,
+    surroundings: &Surroundings<'_>,
+    path: &[&str],
+    name: &str,
+    written: Spanned<DeValue<'_>>,
+) -> Option<Contract> {
     if let Some(text) = written.get_ref().as_str() {
-        return named_contract(problems, surroundings, &path, text);
+        return named_contract(problems, surroundings, path, text);
     }
     match table_of(written) {
         Ok((mut table, span)) => {
@@ -236,10 +249,10 @@ fn contract(
                 table.insert(Spanned::new(span.clone(), "id".into()), at(DeValue::String(name.to_owned().into())));
             }
             let read = match table.contains_key("version") {
-                true => problems.read(&path, at(DeValue::Table(table))),
+                true => problems.read(path, at(DeValue::Table(table))),
                 false => {
                     problems.add(
-                        &path,
+                        path,
                         "the contract has no version",
                         "write version = 1, and raise it with each change",
                     );
@@ -250,13 +263,13 @@ fn contract(
             match contract.validate() {
                 Ok(()) => Some(contract),
                 Err(error) => {
-                    contract_mistake(problems, &path, &error, |place| place);
+                    contract_mistake(problems, path, &error, |place| place);
                     None
                 }
             }
         }
         Err(_) => {
-            problems.add(&path, "a contract is a name, a path or a table", "write contract = \"none\"");
+            problems.add(path, "a contract is a name, a path or a table", "write contract = \"none\"");
             None
         }
     }

@@ -41,6 +41,16 @@ pub(crate) fn params(schema: &Value, arguments: &Value) -> HeaderMap {
     headers
 }
 
+/// The headers that mean something to a server of the session era, too.
+pub(crate) fn without_params(headers: HeaderMap) -> HeaderMap {
+    let mut last = None;
+    let named = headers.into_iter().filter_map(|(name, value)| {
+        last = name.or(last.take());
+        Some((last.clone()?, value))
+    });
+    named.filter(|(name, _)| !name.as_str().starts_with(PARAM)).collect()
+}
+
 fn marked(schema: &Value, arguments: &Value, headers: &mut HeaderMap) {
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let Some(argument) = arguments.get(name) else { continue };

@@ -15,7 +15,7 @@ pub(crate) enum Reply {
 }
 
 /// A JSON-RPC error.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
     /// Its code.

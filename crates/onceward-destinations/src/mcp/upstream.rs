@@ -399,10 +399,9 @@ impl Shared {
         if watcher.is_some() {
             ask_for_progress(&mut params, id);
         }
-        if connection.conversation.era == Era::Modern {
-            headers.extend(headers::standard(method, &params));
-        } else {
-            headers.clear();
+        match connection.conversation.era {
+            Era::Modern => headers.extend(headers::standard(method, &params)),
+            Era::Legacy { .. } => headers = headers::without_params(headers),
         }
         let message = message::request(id, method, &params);
         let outgoing = Outgoing { id, message: &message, headers, may_be_sent, within, watcher };
