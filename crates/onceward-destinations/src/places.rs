@@ -42,6 +42,16 @@ pub(crate) fn put_marker(
 ) -> Result<(), CannotPlace> {
     match how {
         Match::Equals => put(document, at, marker)?,
+        Match::Element => {
+            let slot = slot(document, at)?;
+            match slot {
+                Value::Null => *slot = Value::Array(vec![Value::String(marker.to_owned())]),
+                Value::Array(elements) => elements.push(Value::String(marker.to_owned())),
+                Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+                    return Err(CannotPlace::Taken(at.clone()));
+                }
+            }
+        }
         Match::Contains => {
             let slot = slot(document, at)?;
             match slot {
@@ -99,6 +109,10 @@ mod tests {
     fn a_marker_joins_a_list_or_a_text() {
         let mut body = json!({ "labels": ["x"], "text": "Hello" });
         put_marker(&mut body, &at("/labels"), Match::Contains, None, "M").unwrap();
+        put_marker(&mut body, &at("/labels"), Match::Element, None, "N").unwrap();
+        put_marker(&mut body, &at("/watchers"), Match::Element, None, "M").unwrap();
+        assert_eq!((body["labels"].as_array().unwrap().len(), &body["watchers"]), (3, &json!(["M"])));
+        assert!(put_marker(&mut body, &at("/text"), Match::Element, None, "M").is_err(), "a text is no list");
         put_marker(&mut body, &at("/text"), Match::Contains, Some(7), "M").unwrap();
         assert_eq!(body, json!({ "labels": ["x", "M"], "text": "Hello M" }));
         let refused = put_marker(&mut body, &at("/text"), Match::Contains, Some(8), "M");

@@ -57,7 +57,8 @@ impl HttpQuestion {
         };
         let separate = rest.starts_with('/') || (begins == Begins::AtTheWrite && rest.is_empty());
         if !separate || rest.contains(['?', '#']) {
-            let problem = "a path begins with '/', or with {path} for that of the write; parameters go into query = { … }";
+            let problem =
+                "a path begins with '/', or with {path} for that of the write; parameters go into query = { … }";
             return Err(wrong("path", problem.to_owned()));
         }
         let path = Template::parse(rest, &NAMES).map_err(|error| wrong("path", error.to_string()))?;

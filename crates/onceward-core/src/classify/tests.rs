@@ -348,6 +348,6 @@ fn stripes_own_errors_are_told_apart() {
     assert_eq!(says(409, r#"{"error":{"code":"idempotency_key_in_use"}}"#), "lost wait");
     assert_eq!(says(402, r#"{"error":{"type":"card_error"}}"#), "refusal -");
     assert_eq!(says(429, "{}"), "no_effect retry");
-    assert_eq!(says(500, "{}"), "lost person");
+    assert_eq!(says(500, "{}"), "lost lookup");
     assert_eq!(says(200, r#"{"id":"pi_1"}"#), "effect -");
 }

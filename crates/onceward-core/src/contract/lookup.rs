@@ -90,6 +90,8 @@ pub enum Match {
     Equals,
     /// The field is a list that has the key, or a text that contains it as a whole word.
     Contains,
+    /// The field is a list that has the key. Unlike with `contains`, one that is missing is made as a list.
+    Element,
 }
 
 /// An argument and the field of the effect that must have the same value.

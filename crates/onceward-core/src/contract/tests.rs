@@ -94,6 +94,8 @@ fn a_mistake_is_named_with_its_place() {
         ("id = \"x\"\nversion = 1\nrefused_if = { text_contains = [\"\"] }\n", "refused_if: a condition is empty"),
         ("id = \"x\"\nversion = 1\n[indeterminate]\nstatus = 200\nbody = \"\"\n", "reads as done"),
         ("id = \"x\"\nversion = 1\n[live_credential]\nprefixes = [\"\"]\n", "live_credential.prefixes"),
+        ("id = \"x\"\nversion = 1\n[provenance.parts]\nretention = \"memory\"\n", "no part of a contract"),
+        ("id = \"x\"\nversion = 1\n[lookup]\nkind = \"cancel_by_key\"\npath = \"/c\"\n", "cancelling is no question"),
         ("id = \"x\"\nversion = 1\n[provenance]\nread = \"29.11.2026\"\n", "YYYY-MM-DD"),
         ("id = \"x\"\nversion = 1\n[lookup]\npath = \"/x\"\ntool = \"y\"\n", "not both"),
         ("id = \"x\"\nversion = 1\n[lookup]\npath = \"/x\"\nmethod = \"DELETE\"\n", "lookup.method"),
@@ -137,7 +139,12 @@ fn two_contracts_promise_together_no_more_than_each() {
         (contracts[0].clone(), contracts[1].clone())
     };
     let both = v1.narrower(&v2);
-    assert_eq!(both.kind(), Kind::N, "v1 replays and v2 continues: together neither");
+    assert_eq!(
+        both.kind(),
+        Kind::L,
+        "v1 replays and v2 continues: together neither, and v1's question can still be asked"
+    );
+    assert_eq!(both.same_input.behaviour, SameInput::Undocumented);
     assert_eq!(both.in_flight.behaviour, InFlight::Undocumented);
     assert!(!both.execution.limiter_before_work);
     assert_eq!(both.horizon.min, v1.horizon.min);

@@ -7,6 +7,29 @@ use super::{
 use crate::limits::{NAME_BYTES_MAX, OUTBOUND_KEY_BYTES};
 use crate::pointer::Pointer;
 
+/// The names of the parts of a contract, which are those of its tables.
+pub(super) const PARTS: [&str; 19] = [
+    "refused_if",
+    "min_retry_delay",
+    "key",
+    "scope",
+    "same_input",
+    "other_input",
+    "in_flight",
+    "horizon",
+    "execution",
+    "replay_marker",
+    "retry_hint",
+    "indeterminate",
+    "proxy",
+    "effect",
+    "marker",
+    "lookup",
+    "responses",
+    "precondition",
+    "live_credential",
+];
+
 /// Why a contract cannot be used. Nothing is sent under it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContractError {
@@ -65,6 +88,14 @@ impl Contract {
         if let Some(live) = &self.live_credential {
             let usable = !live.prefixes.is_empty() && live.prefixes.iter().all(|prefix| !prefix.is_empty());
             check.that("live_credential.prefixes", usable, "name at least one text, none of them empty")?;
+        }
+        for part in self.provenance.parts.keys() {
+            // A misspelt part would be known as well as the whole, which is what its line was to prevent.
+            check.that(
+                &format!("provenance.parts.{part}"),
+                PARTS.contains(&part.as_str()),
+                "no part of a contract has that name",
+            )?;
         }
         for (place, date) in
             [("provenance.read", &self.provenance.read), ("provenance.verified", &self.provenance.verified)]
@@ -249,6 +280,12 @@ impl Check<'_> {
         if let LookupRequest::Tool { tool, .. } = &lookup.request {
             self.that("lookup.tool", !tool.is_empty() && tool.len() <= NAME_BYTES_MAX, "the tool has no usable name")?;
         }
+        // Cancelling settles the matter by undoing it: a decision, which no question may make.
+        self.that(
+            "lookup.kind",
+            lookup.kind != LookupKind::CancelByKey || lookup.request == LookupRequest::Nothing,
+            "cancelling is no question; name the kind without a request, and a person does it",
+        )?;
         self.that("lookup.absences_required", lookup.absences_required >= 1, "at least one answer is needed")?;
         let proves = match lookup.absence_is_proof {
             AbsenceIsProof::WithinHorizon | AbsenceIsProof::AfterBound => true,

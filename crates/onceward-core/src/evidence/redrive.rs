@@ -197,8 +197,12 @@ fn recognised_by_word(contract: &Contract, kind: Kind, uncertain: &[Uncertain]) 
             }
         }
     }
-    if !contract.confidence_in("same_input").permits_a_second_dispatch() {
-        return Err(NoRedrive::Hearsay);
+    match kind {
+        Kind::K1 | Kind::K2 | Kind::K3 => {
+            relied_on(contract, &["same_input", "key", "scope", "horizon", "in_flight"])?;
+        }
+        Kind::I => relied_on(contract, &["precondition"])?,
+        Kind::L | Kind::N => {}
     }
     for attempt in uncertain {
         match attempt.cause {
@@ -215,13 +219,23 @@ fn recognised_by_word(contract: &Contract, kind: Kind, uncertain: &[Uncertain]) 
             | Cause::FunctionFailed
             | Cause::AbsentOnce
             | Cause::Restored => {
-                if kind == Kind::K2 && !contract.execution.effect_atomic_with_key {
-                    return Err(NoRedrive::OnlySuccessesStored);
+                if kind == Kind::K2 {
+                    if !contract.execution.effect_atomic_with_key {
+                        return Err(NoRedrive::OnlySuccessesStored);
+                    }
+                    relied_on(contract, &["execution"])?;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Whether what the contract says in these parts is known well enough to act on it. One that is remembered, guessed or
+/// contradicted permits nothing by itself, however well the others are known.
+fn relied_on(contract: &Contract, parts: &[&str]) -> Result<(), NoRedrive> {
+    let known = parts.iter().all(|part| contract.confidence_in(part).permits_a_second_dispatch());
+    if known { Ok(()) } else { Err(NoRedrive::Hearsay) }
 }
 
 /// When the key's horizon, less its margin, ends; counted from the first claim that used the key, because every clock that
