@@ -92,6 +92,8 @@ codes! {
     ReadFailed = "read_failed", SameIdentity;
     /// An earlier call that this one may be repeating is not settled; nothing was sent and nothing is released beside it.
     EarlierUnresolved = "earlier_unresolved", AfterCorrection;
+    /// Something happened to the operation since it was looked at; nothing was decided.
+    Moved = "moved", AfterCorrection;
 }
 
 #[cfg(test)]

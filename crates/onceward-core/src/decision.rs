@@ -13,14 +13,14 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use consequence::{
-    Consequence, DecisionCase, KeyUse, NextKey, Offer, Offered, SecondEffect, irreversible_at, offers, replaces_itself,
+    Consequence, DecisionCase, KeyUse, NextKey, Offer, Offered, Runs, SecondEffect, irreversible_at, offers,
     without_a_decision,
 };
 
 use crate::event::{About, CloseReason, Event, NoEffect, Observation, Source, Verdict};
 use crate::hex;
 use crate::key::{EffectId, OperationId, Principal};
-use crate::limits::EVIDENCE_BYTES_MAX;
+use crate::limits::{DECISION_WAIT_MAX, EVIDENCE_BYTES_MAX};
 use crate::operation::Operation;
 use crate::receipt::{Answer, Receipt, Rejection};
 use crate::state::State;
@@ -125,8 +125,7 @@ impl Choice {
     }
 
     /// The events that it is, for the operation as it stands.
-    #[must_use]
-    pub fn events(self, operation: &Operation, evidence: &Evidence, by: &Principal, at: Timestamp) -> Vec<Event> {
+    fn events(self, operation: &Operation, evidence: &Evidence, by: &Principal, at: Timestamp) -> Vec<Event> {
         let note = Some(evidence.note(self.kind()));
         let learned = |verdict, note| {
             Event::Observe(Observation {
@@ -285,6 +284,84 @@ impl Evidence {
         let shown: Vec<String> = [words, file].into_iter().flatten().collect();
         format!("{} ({}): {}", choice.name(), self.reason.name(), shown.join("; "))
     }
+}
+
+/// A choice and what it rests on, checked against each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    choice: Choice,
+    evidence: Evidence,
+}
+
+impl Decision {
+    /// Takes a choice about the operation `id` and its evidence.
+    ///
+    /// # Errors
+    /// [`InvalidDecision`]; nothing was decided.
+    pub fn new(id: &OperationId, choice: Choice, evidence: Evidence, now: Timestamp) -> Result<Self, InvalidDecision> {
+        let (kind, reason) = (choice.kind(), evidence.reason);
+        if !reason.carries(kind) {
+            return Err(InvalidDecision::ReasonDoesNotCarry { choice: kind, reason });
+        }
+        match &choice {
+            Choice::SupersededBy(other) if other == id => return Err(InvalidDecision::ReplacesItself),
+            Choice::Wait { until: Some(until) } if *until <= now || *until > now.plus(DECISION_WAIT_MAX) => {
+                return Err(InvalidDecision::WaitOutOfRange);
+            }
+            Choice::SupersededBy(_)
+            | Choice::Wait { .. }
+            | Choice::ConfirmedDone { .. }
+            | Choice::ConfirmedNotDone
+            | Choice::DispatchAgain
+            | Choice::Refused { .. }
+            | Choice::Acknowledge => {}
+        }
+        Ok(Self { choice, evidence })
+    }
+
+    /// What is decided.
+    #[must_use]
+    pub const fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// What it rests on.
+    #[must_use]
+    pub const fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// The events that it is, for the operation as it stands.
+    #[must_use]
+    pub fn events(self, operation: &Operation, by: &Principal, at: Timestamp) -> Vec<Event> {
+        self.choice.events(operation, &self.evidence, by, at)
+    }
+}
+
+/// Why a choice and its evidence are no decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDecision {
+    /// Knowledge of this kind says nothing for the choice.
+    #[error("{} cannot rest on {}: it is carried by {}", .choice.name(), .reason.name(), carrying(*.choice))]
+    ReasonDoesNotCarry {
+        /// What was chosen.
+        choice: ChoiceKind,
+        /// On what.
+        reason: Reason,
+    },
+    /// Closed in favour of itself, it would be closed in favour of nothing.
+    #[error("an operation cannot replace itself; name the operation that replaces it")]
+    ReplacesItself,
+    /// A time that has passed, or one too far away.
+    #[error("a decision to wait names a time that lies ahead, by at most {} days", DECISION_WAIT_MAX.as_secs() / 86_400)]
+    WaitOutOfRange,
+}
+
+/// The reasons that carry a choice, in words.
+fn carrying(choice: ChoiceKind) -> String {
+    let names: Vec<_> =
+        Reason::ALL.iter().filter(|reason| reason.carries(choice)).map(|reason| reason.name()).collect();
+    names.join(", ")
 }
 
 /// Why something is no evidence.

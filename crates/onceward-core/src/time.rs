@@ -40,6 +40,12 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// The point that an RFC 3339 text names; `None` where it names none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse::<jiff::Timestamp>().ok().map(|point| Self(point.as_microsecond()))
+    }
+
     /// How long after `earlier` this is; zero when it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

@@ -5,6 +5,7 @@ mod approvals;
 mod calls;
 mod claims;
 mod credentials;
+mod decisions;
 mod health;
 mod moves;
 mod operations;
@@ -19,7 +20,8 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::telemetry;
 
-pub(crate) use self::answer::{AnswerView, REPLAYED};
+pub(crate) use self::answer::{AnswerView, OPERATION_ID, OUTCOME, REPLAYED};
+pub(crate) use self::request::read as read_body;
 
 /// The API's description.
 pub const OPENAPI: &str = include_str!("../openapi/openapi.json");
@@ -30,6 +32,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/healthz", &["get"], get(health::live)),
         ("/readyz", &["get"], get(health::ready)),
         ("/openapi.json", &["get"], get(health::openapi)),
+        ("/metrics", &["get"], get(crate::metrics::scrape)),
         ("/v1/tools", &["get"], get(calls::list_tools)),
         ("/v1/tools/{tool}/calls", &["post"], post(calls::call)),
         ("/v1/operations", &["get"], get(operations::list)),
@@ -38,7 +41,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/v1/operations/{id}/receipt", &["get"], get(operations::receipt)),
         ("/v1/operations/{id}/withdrawal", &["post"], post(moves::withdraw)),
         ("/v1/operations/{id}/approval", &["post"], post(moves::approve)),
-        ("/v1/operations/{id}/decisions", &["post"], post(moves::decide)),
+        ("/v1/operations/{id}/decisions", &["get", "post"], get(decisions::choices).post(decisions::decide)),
         ("/v1/operations/{id}/purge", &["post"], post(moves::purge)),
         ("/v1/approvals", &["post"], post(approvals::ask)),
         ("/v1/claims", &["post"], post(claims::claim)),

@@ -6,6 +6,7 @@ use onceward_core::key::OperationId;
 use onceward_core::step::Refusal;
 
 use crate::authorize::Denied;
+use crate::decisions::Since;
 use crate::store::StoreError;
 
 /// Why a call has no answer from the ledger.
@@ -47,6 +48,9 @@ pub enum LedgerError {
         /// Which.
         id: OperationId,
     },
+    /// It was decided on an older version of the row: something has happened to the operation since.
+    #[error("something has happened to the operation since it was looked at; nothing was decided: {0}")]
+    Moved(Box<Since>),
     /// Too much is under way.
     #[error("{what}: at most {most}; nothing was sent, the same call may be made again")]
     Overloaded {
@@ -81,6 +85,7 @@ impl LedgerError {
             Self::NotFound => Code::NotFound,
             Self::Denied | Self::WrongSecret => Code::Denied,
             Self::Illegal(_) => Code::IllegalMove,
+            Self::Moved(_) => Code::Moved,
             Self::ApprovalVoid => Code::ApprovalVoid,
             Self::Unresolved { .. } => Code::EarlierUnresolved,
             Self::ClaimLost => Code::ClaimLost,

@@ -15,6 +15,7 @@ pub mod destination;
 pub mod directory;
 mod drive;
 pub mod error;
+pub mod evidence;
 mod execute;
 mod governor;
 pub mod inbox;

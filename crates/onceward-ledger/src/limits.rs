@@ -62,6 +62,16 @@ pub const CHECK_JITTER: Duration = Duration::from_secs(10);
 pub const OWN_FUNCTION_SCOPE: &str = "application";
 
 const _: () = assert!(CHECKS_PER_ROUTE_MAX < CHECKS_MAX, "one destination must not take every place");
+/// Operations that one mark is looked up for. A key belongs to one; a handle that several have names none of them.
+pub const MARKED_MAX: u32 = 8;
+
+/// Attempts under way whose keys are compared with that of an event which names nothing uncertain: more than
+/// [`DISPATCHES_MAX`], with room for applications' claims. Where there are more, the event is asked for again later.
+pub const KEYS_HELD_MAX: u32 = 8 * 1024;
+
+/// Journal entries that are read at once when a delivery is looked for in them.
+pub const JOURNAL_READ: u32 = 200;
+
 /// Tools that metrics know by name. A series of each costs a scrape and its store; the rest is counted as one.
 pub const METRIC_TOOLS_MAX: usize = 1000;
 

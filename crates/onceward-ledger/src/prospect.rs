@@ -43,6 +43,16 @@ impl Prospect {
         }
     }
 
+    /// The contract that the operation was made with, the one that holds now, and whether a repetition would reach the same
+    /// place.
+    pub(crate) fn parts(&self) -> (&Contract, &Contract, ScopeEquality) {
+        let scope = match &self.destination {
+            Goes::To(_, scope) => *scope,
+            Goes::Nowhere => ScopeEquality::Unprovable,
+        };
+        (&self.pinned, self.current(), scope)
+    }
+
     /// The case that the rules judge.
     fn case<'a>(&'a self, operation: &'a Operation, now: Timestamp) -> RedriveCase<'a> {
         RedriveCase {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Choice, ChoiceKind, Evidence, Reason};
 use crate::contract::Contract;
 use crate::evidence::{NoRedrive, RedriveCase, ScopeEquality, may_redrive, next_generation, recognised_until};
-use crate::key::{AttemptNumber, Generation, OperationId, OutboundKey, Principal};
+use crate::key::{AttemptNumber, Generation, OutboundKey, Principal};
 use crate::limits::ATTEMPTS_MAX;
 use crate::operation::{Dispatcher, Operation};
 use crate::receipt::Answer;
@@ -19,9 +19,11 @@ use crate::time::Timestamp;
 pub struct DecisionCase<'a> {
     /// The operation as it stands.
     pub operation: &'a Operation,
-    /// The contract that it was made with; `None` where an application runs its own function.
+    /// Who runs another attempt.
+    pub runs: Runs,
+    /// The contract that it was made with; `None` where it was made with none.
     pub pinned: Option<&'a Contract>,
-    /// The contract that holds now; `None` where the tool is not configured any more.
+    /// The contract that holds now; `None` where the tool is not configured here now.
     pub current: Option<&'a Contract>,
     /// Whether it would be sent to the same account, mode and region.
     pub scope: ScopeEquality,
@@ -29,6 +31,15 @@ pub struct DecisionCase<'a> {
     pub keys: &'a dyn Fn(Generation) -> OutboundKey,
     /// The time.
     pub now: Timestamp,
+}
+
+/// Who runs another attempt of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// Onceward sends it to its destination.
+    Destination,
+    /// The application that claims it runs a function of its own.
+    Application,
 }
 
 /// A choice as it is shown before anybody takes it.
@@ -262,17 +273,20 @@ fn dispatch_again(
         return (None, SecondEffect::Excluded);
     }
     let attempt = history.attempts + 1;
+    if case.runs == Runs::Application {
+        words.push(format!(
+            "The next claim with this operation id is granted as attempt {attempt}, and the application runs its function again. If \
+             an earlier attempt had its effect after all, this makes a second one, unless the function itself recognises its key."
+        ));
+        let key = (case.keys)(history.generation);
+        let next = NextKey { generation: history.generation, key, is: KeyUse::Same };
+        return (Some(next), SecondEffect::Possible);
+    }
     let (Some(_), Some(contract)) = (case.pinned, case.current) else {
-        words.push(match case.pinned {
-            Some(_) => format!(
-                "Its tool is not configured now; once it is, the next call with this operation id is sent as attempt {attempt}. If \
-                 an earlier attempt had its effect after all, this makes a second one."
-            ),
-            None => format!(
-                "The next claim with this operation id is granted as attempt {attempt}, and the application runs its function \
-                 again. If an earlier attempt had its effect after all, this makes a second one."
-            ),
-        });
+        words.push(format!(
+            "Its tool is not configured here now; once it is, the next call with this operation id is sent as attempt {attempt}. If an \
+             earlier attempt had its effect after all, this makes a second one."
+        ));
         return (None, SecondEffect::Possible);
     };
     let who = match operation.terms.dispatch {
@@ -407,19 +421,5 @@ fn because(choice: ChoiceKind, operation: &Operation, refusal: &Refusal) -> Stri
             operation.state.name()
         ),
         (State::Unknown(_) | State::Succeeded(_) | State::Rejected(_) | State::Closed(_), other) => other.to_string(),
-    }
-}
-
-/// An operation that replaces itself would be closed in favour of nothing.
-#[must_use]
-pub fn replaces_itself(choice: &Choice, id: &OperationId) -> bool {
-    match choice {
-        Choice::SupersededBy(other) => other == id,
-        Choice::ConfirmedDone { .. }
-        | Choice::ConfirmedNotDone
-        | Choice::DispatchAgain
-        | Choice::Refused { .. }
-        | Choice::Wait { .. }
-        | Choice::Acknowledge => false,
     }
 }

@@ -36,6 +36,7 @@ fn offers_of(operation: &Operation, contract: Option<&Contract>, at: Timestamp) 
     let keys = key_of(operation);
     offers(&DecisionCase {
         operation,
+        runs: Runs::Destination,
         pinned: contract,
         current: contract,
         scope: ScopeEquality::Same,
@@ -216,6 +217,7 @@ fn the_nearest_irreversible_moment_is_the_end_of_the_horizon() {
     let keys = key_of(&lost);
     let case = |now, contract| DecisionCase {
         operation: &lost,
+        runs: Runs::Destination,
         pinned: contract,
         current: contract,
         scope: ScopeEquality::Same,
@@ -262,10 +264,29 @@ fn evidence_says_something_or_names_a_file_and_the_journal_keeps_both() {
 }
 
 #[test]
+fn a_decision_rests_on_what_can_carry_it_and_neither_replaces_itself_nor_waits_for_the_past() {
+    let id = OperationId::parse("operation").unwrap();
+    let new = |choice, reason| {
+        Decision::new(&id, choice, Evidence::new(reason, Some("looked"), None).unwrap(), now()).map(|_| ())
+    };
+    let carries =
+        InvalidDecision::ReasonDoesNotCarry { choice: ChoiceKind::ConfirmedNotDone, reason: Reason::SeenAtDestination };
+    assert_eq!(new(Choice::ConfirmedNotDone, Reason::SeenAtDestination), Err(carries));
+    assert!(carries.to_string().contains("not_at_destination"), "{carries}");
+    assert_eq!(new(Choice::ConfirmedNotDone, Reason::NotAtDestination), Ok(()));
+    assert_eq!(new(Choice::SupersededBy(id.clone()), Reason::Replaced), Err(InvalidDecision::ReplacesItself));
+    let wait = |until| new(Choice::Wait { until }, Reason::StillLooking);
+    assert_eq!((wait(None), wait(Some(now().plus(DECISION_WAIT_MAX)))), (Ok(()), Ok(())));
+    for wrong in [now(), second(0), now().plus(DECISION_WAIT_MAX + core::time::Duration::from_secs(1))] {
+        assert_eq!(wait(Some(wrong)), Err(InvalidDecision::WaitOutOfRange), "{wrong}");
+    }
+}
+
+#[test]
 fn evidence_against_a_settled_operation_makes_people_look_and_acknowledging_it_keeps_the_receipt() {
     let done = attempted(&approved(), Verdict::Effect(receipt("T-1")));
     let other = observe(About::EveryUncertain, Verdict::Effect(receipt("T-2")), Source::Webhook);
-    let contradicted = after(done.clone(), &[other.clone()]).unwrap();
+    let contradicted = after(done.clone(), std::slice::from_ref(&other)).unwrap();
     assert!(contradicted.history.in_disagreement());
     let seen = take(&contradicted, Choice::Acknowledge).unwrap();
     assert_eq!(seen.state, done.state);

@@ -1,29 +1,26 @@
-//! What people and callers do with an operation: withdraw, approve, decide, purge.
+//! What people and callers do with an operation: withdraw, approve, purge.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use onceward_core::code::Code;
 use onceward_core::event::PurgeScope;
-use onceward_core::key::{EffectId, OperationId};
+use onceward_core::key::OperationId;
 use onceward_core::operation::Operation;
 use onceward_core::outcome::{Role, report};
-use onceward_core::receipt::Answer;
 use onceward_ledger::LedgerError;
 use onceward_ledger::authorize::Grant;
-use onceward_ledger::operations::{Choice, Evidence};
 use onceward_ledger::store::Expects;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::answer::json as answer_json;
-use super::claims::AnswerBody;
 use super::operations::Shown;
 use super::request::{Body, Caller};
 use crate::app::App;
 use crate::problem::Problem;
 
-fn id_of(text: &str) -> Result<OperationId, Problem> {
+pub(super) fn id_of(text: &str) -> Result<OperationId, Problem> {
     OperationId::parse(text).map_err(|_| Problem::plain(Code::NotFound))
 }
 
@@ -81,71 +78,6 @@ pub(super) async fn approve(
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ChoiceName {
-    ConfirmedDone,
-    ConfirmedNotDone,
-    DispatchAgain,
-    SupersededBy,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DecisionBody {
-    choice: ChoiceName,
-    evidence: String,
-    effect_id: Option<EffectId>,
-    receipt: Option<AnswerBody>,
-    superseded_by: Option<OperationId>,
-}
-
-impl DecisionBody {
-    fn into_choice(self) -> Result<(Choice, Evidence), Problem> {
-        let evidence = Evidence::new(&self.evidence).map_err(|why| Problem::invalid_request(why.to_string()))?;
-        let only_with = |field: &str, choice: &str| {
-            Problem::invalid_request(format!("{field} belongs to the choice {choice}; leave it out, or choose that"))
-        };
-        let is_done = matches!(self.choice, ChoiceName::ConfirmedDone);
-        if !is_done && (self.effect_id.is_some() || self.receipt.is_some()) {
-            return Err(only_with("effect_id or receipt", "confirmed_done"));
-        }
-        if !matches!(self.choice, ChoiceName::SupersededBy) && self.superseded_by.is_some() {
-            return Err(only_with("superseded_by", "superseded_by"));
-        }
-        let choice = match self.choice {
-            ChoiceName::ConfirmedDone => {
-                let answer = match self.receipt {
-                    Some(receipt) => receipt.into_answer()?,
-                    None => Answer::json(&json!({ "confirmed_by": "operator", "effect_id": &self.effect_id })),
-                };
-                Choice::ConfirmedDone { effect_id: self.effect_id, answer }
-            }
-            ChoiceName::ConfirmedNotDone => Choice::ConfirmedNotDone,
-            ChoiceName::DispatchAgain => Choice::DispatchAgain,
-            ChoiceName::SupersededBy => Choice::SupersededBy(self.superseded_by.ok_or_else(|| {
-                Problem::invalid_request(
-                    "the choice superseded_by names the replacement: superseded_by = \"operation id\"",
-                )
-            })?),
-        };
-        Ok((choice, evidence))
-    }
-}
-
-pub(super) async fn decide(
-    State(app): State<App>,
-    Caller(grant): Caller,
-    Path(id): Path<String>,
-    Body(body): Body<DecisionBody>,
-) -> Result<Response, Problem> {
-    let id = id_of(&id)?;
-    // Who may not decide learns nothing about what would have been accepted.
-    app.find(&grant, id.as_str()).await?;
-    let (choice, evidence) = body.into_choice()?;
-    run(&app, grant, |ledger, grant| async move { ledger.decide(&grant, &id, choice, evidence).await }).await
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeBody {
     scope: PurgeScope,
@@ -162,7 +94,7 @@ pub(super) async fn purge(
 }
 
 /// Makes the move to its end, also when its caller hangs up meanwhile.
-async fn run<F>(
+pub(super) async fn run<F>(
     app: &App,
     grant: Grant,
     work: impl FnOnce(onceward_ledger::Ledger, Grant) -> F,

@@ -85,9 +85,12 @@ async fn what_one_may_not_see_is_answered_byte_for_byte_like_what_does_not_exist
     let moves = [
         ("withdrawal", json!({})),
         ("approval", json!({ "decision": "approve" })),
-        ("decisions", json!({ "choice": "confirmed_done", "evidence": "x" })),
+        (
+            "decisions",
+            json!({ "choice": "confirmed_done", "reason": "seen_at_destination", "evidence": "x", "expected": 1 }),
+        ),
         // Also what would not be accepted of an operation that one may see.
-        ("decisions", json!({ "choice": "confirmed_done", "evidence": "" })),
+        ("decisions", json!({ "choice": "wait", "reason": "seen_at_destination", "evidence": "", "expected": 1 })),
         ("purge", json!({ "scope": "everything" })),
     ];
     for (what, body) in moves {
@@ -121,8 +124,9 @@ async fn an_agent_can_neither_decide_nor_administer_and_an_operator_cannot_call(
     let bench = Bench::start().await;
     bench.fault(json!({ "match": { "path": "/tickets" }, "fault": "lose_reply_after_commit" })).await;
     bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(409, "unknown");
-    let decision = json!({ "choice": "dispatch_again", "evidence": "I want it" });
-    bench.agent.post("/v1/operations/t-1/decisions", decision.clone()).await.is(403, "denied");
+    let decision = json!({ "choice": "dispatch_again", "reason": "not_at_destination", "evidence": "I want it" });
+    bench.agent.decide("t-1", decision.clone()).await.is(403, "denied");
+    bench.agent.get("/v1/operations/t-1/decisions").await.is(403, "denied");
     bench.agent.get("/v1/credentials").await.is(403, "denied");
     let credential = json!({ "principal": "me", "role": "operator", "tools": ["*"] });
     bench.agent.post("/v1/credentials", credential).await.is(403, "denied");
@@ -130,8 +134,8 @@ async fn an_agent_can_neither_decide_nor_administer_and_an_operator_cannot_call(
     assert_eq!(bench.writes().await, 1);
     // A person who holds both kinds of credential under one name still does not decide on an own call.
     let (_, same_name) = bench.credential("acme", "agent", Role::Operator, "*").await;
-    same_name.post("/v1/operations/t-1/decisions", decision.clone()).await.is(403, "denied");
-    let decided = bench.operator.post("/v1/operations/t-1/decisions", decision).await;
+    same_name.decide("t-1", decision.clone()).await.is(403, "denied");
+    let decided = bench.operator.decide("t-1", decision).await;
     assert_eq!(decided.json()["operation"]["state"], "approved", "{}", decided.text);
 }
 

@@ -45,13 +45,18 @@ async fn a_decision_with_evidence_settles_an_unknown_and_the_next_call_gets_its_
     let bench = Bench::start().await;
     bench.fault(json!({ "match": { "path": "/tickets" }, "fault": "lose_reply_after_commit" })).await;
     bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(409, "unknown");
-    let decide = async |body| bench.operator.post("/v1/operations/t-1/decisions", body).await;
-    decide(json!({ "choice": "confirmed_done", "evidence": "  " })).await.is(400, "invalid_request");
-    decide(json!({ "choice": "confirmed_not_done", "evidence": "seen", "effect_id": "T-1001" }))
+    let decide = async |body| bench.operator.decide("t-1", body).await;
+    decide(json!({ "choice": "confirmed_done", "reason": "seen_at_destination", "evidence": "  " }))
         .await
         .is(400, "invalid_request");
+    decide(json!({ "choice": "confirmed_done", "evidence": "no reason" })).await.is(400, "invalid_request");
+    let with_receipt = json!({
+        "choice": "confirmed_not_done", "reason": "not_at_destination", "evidence": "seen", "effect_id": "T-1001",
+    });
+    decide(with_receipt).await.is(400, "invalid_request");
     let decided = decide(json!({
-        "choice": "confirmed_done", "evidence": "T-1001 is in the helpdesk, with our title, of 10:31",
+        "choice": "confirmed_done", "reason": "seen_at_destination",
+        "evidence": "T-1001 is in the helpdesk, with our title, of 10:31",
         "effect_id": "T-1001", "receipt": { "status": 201, "body": { "id": "T-1001" } },
     }))
     .await;
@@ -64,7 +69,9 @@ async fn a_decision_with_evidence_settles_an_unknown_and_the_next_call_gets_its_
     let told = bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "replayed");
     assert_eq!(told["receipt"]["body"], json!({ "id": "T-1001" }));
     assert_eq!(bench.writes().await, 1);
-    decide(json!({ "choice": "dispatch_again", "evidence": "again" })).await.is(409, "illegal_move");
+    decide(json!({ "choice": "dispatch_again", "reason": "not_at_destination", "evidence": "again" }))
+        .await
+        .is(409, "illegal_move");
     let journal = bench.operator.get("/v1/operations/t-1/journal").await;
     assert!(journal.text.contains("of 10:31"), "the evidence is kept: {}", journal.text);
 }

@@ -24,13 +24,16 @@ impl Decision {
     #[must_use]
     pub(crate) fn confirmed_done(ticket: &str, evidence: &str) -> Self {
         let receipt = json!({ "status": 201, "body": { "id": ticket } });
-        Self(json!({ "choice": "confirmed_done", "evidence": evidence, "effect_id": ticket, "receipt": receipt }))
+        Self(json!({
+            "choice": "confirmed_done", "reason": "seen_at_destination", "evidence": evidence,
+            "effect_id": ticket, "receipt": receipt,
+        }))
     }
 
     /// It was not done and may be sent again.
     #[must_use]
     pub(crate) fn dispatch_again(evidence: &str) -> Self {
-        Self(json!({ "choice": "dispatch_again", "evidence": evidence }))
+        Self(json!({ "choice": "dispatch_again", "reason": "not_at_destination", "evidence": evidence }))
     }
 }
 
@@ -153,12 +156,15 @@ impl Caller {
         reply.body["operations"].as_array().map(Vec::len).context("a list without operations")
     }
 
-    /// Records a decision.
+    /// Records a decision on the operation as it stands.
     ///
     /// # Errors
     /// [`NoReply`].
     pub(crate) async fn decide(&self, operation_id: &str, decision: &Decision) -> Result<Reply, NoReply> {
-        self.send(Ask::post(self.operation(operation_id, "/decisions"), &decision.0)).await
+        let looked_at = self.send(Ask::get(self.operation(operation_id, ""))).await?;
+        let mut decision = decision.0.clone();
+        decision["expected"] = looked_at.body["operation"]["version"].clone();
+        self.send(Ask::post(self.operation(operation_id, "/decisions"), &decision)).await
     }
 
     /// Erases what an operation said, and keeps its identity.

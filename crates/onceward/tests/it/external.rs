@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use onceward::core::outcome::{Dispatched, NextAction, Outcome};
 use onceward::core::receipt::Answer;
-use onceward::operations::{Choice, Evidence};
+use onceward::decisions::{Choice, Reason};
 use onceward::store::Expects;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::stage::{Act, PATIENCE, Scripted, Stage, agent, allowed, call, id, operator, until};
+use crate::stage::{Act, PATIENCE, Scripted, Stage, agent, allowed, call, decide, id, operator, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repetition_gets_the_receipt_of_the_first_call() {
@@ -47,8 +47,7 @@ async fn a_decision_settles_an_unknown_and_the_next_call_gets_its_receipt() {
     let helpdesk = Scripted::new("none", [Act::DoneReplyLost]);
     drop(ledger.execute(&allowed(), call("op-1", "printer"), helpdesk.clone(), PATIENCE).await.unwrap());
     let choice = Choice::ConfirmedDone { effect_id: None, answer: Answer::json(&json!({"id": "T-1"})) };
-    let evidence = Evidence::new("ticket T-1 is in the helpdesk, opened at that minute").unwrap();
-    ledger.decide(&operator(), &id("op-1"), choice, evidence).await.unwrap();
+    decide(&ledger, &operator(), "op-1", choice, Reason::SeenAtDestination).await.unwrap();
     let told = ledger.execute(&allowed(), call("op-1", "printer"), helpdesk.clone(), PATIENCE).await.unwrap();
     assert_eq!(told.outcome, Outcome::Replayed);
     assert_eq!(told.answer.unwrap().body_json().unwrap(), json!({"id": "T-1"}));
@@ -61,10 +60,9 @@ async fn whoever_calls_can_never_decide() {
     let ledger = stage.ledger().await;
     let helpdesk = Scripted::new("none", [Act::DoneReplyLost]);
     drop(ledger.execute(&allowed(), call("op-1", "printer"), helpdesk.clone(), PATIENCE).await.unwrap());
-    let evidence = || Evidence::new("I am sure").unwrap();
-    assert!(ledger.decide(&agent(), &id("op-1"), Choice::DispatchAgain, evidence()).await.is_err());
+    assert!(decide(&ledger, &agent(), "op-1", Choice::DispatchAgain, Reason::NotAtDestination).await.is_err());
     let same_person = crate::stage::grant("acme", "agent", &onceward::authorize::Scope::OPERATOR);
-    assert!(ledger.decide(&same_person, &id("op-1"), Choice::DispatchAgain, evidence()).await.is_err());
+    assert!(decide(&ledger, &same_person, "op-1", Choice::DispatchAgain, Reason::NotAtDestination).await.is_err());
     let told = ledger.execute(&allowed(), call("op-1", "printer"), helpdesk.clone(), PATIENCE).await.unwrap();
     assert_eq!((told.outcome, helpdesk.requests()), (Outcome::Unknown, 1));
 }

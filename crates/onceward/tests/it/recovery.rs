@@ -5,10 +5,10 @@ use std::sync::Arc;
 use onceward::core::operation::DisagreementKind;
 use onceward::core::outcome::Outcome;
 use onceward::core::state::State;
-use onceward::operations::{Choice, Evidence};
+use onceward::decisions::{Choice, Reason};
 use tokio::sync::Notify;
 
-use crate::stage::{Act, PATIENCE, Scripted, Stage, allowed, call, id, operator, until};
+use crate::stage::{Act, PATIENCE, Scripted, Stage, allowed, call, decide, id, operator, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_owner_reads_as_unknown_and_its_late_answer_settles_it() {
@@ -43,8 +43,7 @@ async fn late_answer_of_attempt_one(second_effect: &'static str) -> (onceward::c
     };
     let undertaker = stage.undertaker().await;
     until(&undertaker, "op-1", |operation| operation.state.name() == "unknown").await;
-    let evidence = Evidence::new("not in the helpdesk").unwrap();
-    undertaker.decide(&operator(), &id("op-1"), Choice::DispatchAgain, evidence).await.unwrap();
+    decide(&undertaker, &operator(), "op-1", Choice::DispatchAgain, Reason::NotAtDestination).await.unwrap();
     let again = {
         let (ledger, helpdesk) = (undertaker.clone(), helpdesk.clone());
         tokio::spawn(async move { ledger.execute(&allowed(), call("op-1", "printer"), helpdesk, PATIENCE).await })

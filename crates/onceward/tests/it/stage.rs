@@ -19,11 +19,12 @@ use onceward::core::key::{OperationId, Principal, TenantId, ToolName, ToolVersio
 use onceward::core::operation::Operation;
 use onceward::core::retry::RetryPolicy;
 use onceward::core::time::Timestamp;
+use onceward::decisions::{Choice, Decision, Evidence, Reason};
 use onceward::destination::{Destination, Dispatch};
 use onceward::runtime::TokioRuntime;
 use onceward::sqlite::{Options, SqliteStore};
-use onceward::store::{BoxFuture, OwnerKind};
-use onceward::{Intervals, Ledger, Settings};
+use onceward::store::{BoxFuture, Expects, OwnerKind};
+use onceward::{Intervals, Ledger, LedgerError, Settings};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -325,6 +326,19 @@ pub(crate) fn allowed() -> Authorized<Execute> {
 
 pub(crate) fn tool() -> ToolName {
     ToolName::parse("create_ticket").unwrap()
+}
+
+/// A person's decision on the operation as it stands.
+pub(crate) async fn decide(
+    ledger: &Ledger,
+    by: &Grant,
+    operation: &str,
+    choice: Choice,
+    reason: Reason,
+) -> Result<Operation, LedgerError> {
+    let evidence = Evidence::new(reason, Some("looked it up in the helpdesk"), None).unwrap();
+    let decision = Decision::new(&id(operation), choice, evidence, ledger.clock().now()).unwrap();
+    ledger.decide(by, &id(operation), decision, Expects::Anything).await
 }
 
 pub(crate) fn id(text: &str) -> OperationId {

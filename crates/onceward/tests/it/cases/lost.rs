@@ -13,13 +13,13 @@ use onceward::core::outcome::{Dispatched, Envelope, NextAction, Outcome};
 use onceward::core::receipt::Answer;
 use onceward::core::retry::RetryPolicy;
 use onceward::core::state::State;
-use onceward::operations::{Choice, Evidence};
+use onceward::decisions::{Choice, Reason};
 use onceward::store::{DisagreementOnly, Filter};
 use onceward::{Ledger, LedgerError};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::stage::{Act, PATIENCE, Scripted, Shifted, Stage, allowed, call, id, operator, until};
+use crate::stage::{Act, PATIENCE, Scripted, Shifted, Stage, allowed, call, decide, id, operator, until};
 
 const LONG: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -52,10 +52,6 @@ async fn refused(ledger: &Ledger, operation: &str) -> Envelope {
 
 fn ticket(name: &str) -> FunctionEnd {
     FunctionEnd::Done { effect_id: None, answer: Answer::json(&json!({"id": name})) }
-}
-
-fn evidence() -> Evidence {
-    Evidence::new("looked it up in the helpdesk").unwrap()
 }
 
 /// A proxy of tools repeats whatever timed out.
@@ -237,7 +233,7 @@ async fn r064_a_claim_that_died_before_its_mark_is_free_and_one_after_it_has_a_w
     ledger.begin_claim(&allowed(), &marked).await.unwrap();
     until(&ledger, "after", |operation| operation.state.name() == "unknown").await;
     assert_eq!(refused(&ledger, "after").await.settles_by, Some(SettlesBy::Person));
-    ledger.decide(&operator(), &id("after"), Choice::DispatchAgain, evidence()).await.unwrap();
+    decide(&ledger, &operator(), "after", Choice::DispatchAgain, Reason::NotAtDestination).await.unwrap();
     drop(granted(&ledger, "after", LONG).await);
 }
 
@@ -267,8 +263,8 @@ async fn r065_what_an_outage_left_is_listed_with_its_age_and_settled_by_a_decisi
     }
     let receipt = Answer::json(&json!({"id": "T-1"}));
     let choice = Choice::ConfirmedDone { effect_id: None, answer: receipt.clone() };
-    ledger.decide(&operator, &id("happened"), choice, evidence()).await.unwrap();
-    ledger.decide(&operator, &id("did-not"), Choice::DispatchAgain, evidence()).await.unwrap();
+    decide(&ledger, &operator, "happened", choice, Reason::SeenAtDestination).await.unwrap();
+    decide(&ledger, &operator, "did-not", Choice::DispatchAgain, Reason::NotAtDestination).await.unwrap();
     let told = done(&ledger, "happened", &helpdesk).await;
     assert_eq!((told.outcome, told.answer), (Outcome::Replayed, Some(receipt)));
     for ledger in [&ledger, &stage.ledger().await] {
@@ -341,6 +337,6 @@ async fn r118_without_key_and_lookup_an_unknown_waits_for_a_person_who_sees_what
     assert_eq!(operation.terms.title.as_deref(), Some("Route for billing"));
     assert_eq!(operation.binding.arguments.present().unwrap().text(), r#"{"title":"billing"}"#);
     let choice = Choice::ConfirmedDone { effect_id: None, answer: Answer::json(&json!({"id": "route-88"})) };
-    ledger.decide(&operator(), &id("op-1"), choice, evidence()).await.unwrap();
+    decide(&ledger, &operator(), "op-1", choice, Reason::SeenAtDestination).await.unwrap();
     assert_eq!(gateway.requests(), 1);
 }

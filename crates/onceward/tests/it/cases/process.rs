@@ -15,14 +15,14 @@ use onceward::core::receipt::{Answer, Receipt};
 use onceward::core::state::State;
 use onceward::destination::{Destination, Dispatch};
 use onceward::local::execute_local;
-use onceward::operations::{Choice, Evidence};
+use onceward::decisions::{Choice, Reason};
 use onceward::sqlite::{Effect, LocalError};
 use onceward::store::BoxFuture;
 use onceward::{Intervals, Ledger};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::stage::{PATIENCE, Stage, allowed, call, id, operator, until};
+use crate::stage::{PATIENCE, Stage, allowed, call, decide, id, operator, until};
 
 const PART: &str = "ONCEWARD_CASE_PART";
 const FOLDER: &str = "ONCEWARD_CASE_FOLDER";
@@ -248,8 +248,7 @@ async fn r049_a_process_that_was_stopped_and_goes_on_overwrites_nothing() {
     kill_process(pid, Signal::STOP).unwrap();
     until(&undertaker, "op-1", |operation| operation.state.name() == "unknown").await;
     let choice = Choice::ConfirmedDone { effect_id: None, answer: Answer::json(&json!({"id": "B"})) };
-    let evidence = Evidence::new("found it by hand").unwrap();
-    undertaker.decide(&operator(), &id("op-1"), choice, evidence).await.unwrap();
+    decide(&undertaker, &operator(), "op-1", choice, Reason::SeenAtDestination).await.unwrap();
     std::fs::write(folder.join("go"), "").unwrap();
     kill_process(pid, Signal::CONT).unwrap();
     let output = stopped.wait_with_output().unwrap();
