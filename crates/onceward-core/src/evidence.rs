@@ -15,8 +15,7 @@ mod tests;
 
 pub use absence::{Absence, AbsenceCase, ChildProcess, Silence, absence};
 pub use generation::next_generation;
-pub(crate) use lookup_answer::compare;
-pub use lookup_answer::{Completeness, Reading, read_lookup};
+pub use lookup_answer::{Completeness, Reading, compare, read_lookup};
 pub use presence::{Candidate, Compared, Presence, RecognisedBy, presence};
 pub use redrive::{NoRedrive, RedriveCase, RedrivePermit, ScopeEquality, may_redrive, recognised_until};
 pub use schedule::{NextCheck, SettlesBy, next_check, next_check_after, next_lookup, pointed_at};

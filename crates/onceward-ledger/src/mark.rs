@@ -41,22 +41,29 @@ pub fn marks(operation: &Operation) -> BTreeSet<Mark> {
     let mut marks = BTreeSet::new();
     for one in operation.state.uncertain() {
         marks.extend(one.outbound_key.clone().map(Mark::Key));
-        match &one.cause {
-            Cause::Accepted { handle } | Cause::AlreadyExists { handle } => marks.extend(handle.clone().map(Mark::Handle)),
-            Cause::ReplyLost
-            | Cause::ReplyUnreadable
-            | Cause::ServerError
-            | Cause::InFlightElsewhere
-            | Cause::OwnerLost
-            | Cause::SettleOverdue
-            | Cause::KeyMismatch
-            | Cause::FunctionFailed
-            | Cause::AbsentOnce
-            | Cause::Restored => {}
-        }
+        marks.extend(handle(&one.cause).map(|handle| Mark::Handle(handle.to_owned())));
     }
     marks.extend(operation.history.disproved.iter().filter_map(|one| one.outbound_key.clone().map(Mark::Key)));
     marks
+}
+
+/// What the destination called the work that it accepted, where the cause says so.
+pub(crate) fn handle(cause: &Cause) -> Option<&str> {
+    match cause {
+        Cause::Accepted { handle } => handle.as_deref(),
+        // What is pointed at may be somebody else's.
+        Cause::AlreadyExists { .. }
+        | Cause::ReplyLost
+        | Cause::ReplyUnreadable
+        | Cause::ServerError
+        | Cause::InFlightElsewhere
+        | Cause::OwnerLost
+        | Cause::SettleOverdue
+        | Cause::KeyMismatch
+        | Cause::FunctionFailed
+        | Cause::AbsentOnce
+        | Cause::Restored => None,
+    }
 }
 
 #[cfg(test)]

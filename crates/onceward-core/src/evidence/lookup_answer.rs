@@ -94,9 +94,10 @@ fn candidate(
 
 fn recognised(lookup: &Lookup, item: &Value, keys: &[OutboundKey]) -> Option<RecognisedBy> {
     if lookup.recognise.is_empty() {
-        // Asked for by the key itself, or by what the destination pointed at for our key, and the answer is one thing: the
-        // destination has recognised it for us.
-        let by_destination = matches!(lookup.kind, LookupKind::ByKey | LookupKind::ByKeyViaConflict);
+        // Asked for by the key itself, by what the destination pointed at for our key, or by the name that it gave to our own
+        // work, and the answer is one thing: the destination has recognised it for us.
+        let by_destination =
+            matches!(lookup.kind, LookupKind::ByKey | LookupKind::ByKeyViaConflict | LookupKind::AsyncHandle);
         return (by_destination && lookup.items.is_none()).then_some(RecognisedBy::OurKey);
     }
     let carries = lookup.recognise.iter().any(|place| {
@@ -141,7 +142,8 @@ fn contains_whole(text: &str, key: &str) -> bool {
 }
 
 /// Compares the pairs that the contract names. A field that the effect lacks differs from one that was asked for.
-pub(crate) fn compare(pairs: &[Compare], arguments: &Value, effect: &Value) -> Compared {
+#[must_use]
+pub fn compare(pairs: &[Compare], arguments: &Value, effect: &Value) -> Compared {
     let mut compared = Compared::Not;
     for pair in pairs {
         match (pair.argument.get(arguments), pair.effect.get(effect)) {
