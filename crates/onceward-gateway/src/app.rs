@@ -14,7 +14,7 @@ use onceward_core::retry::RetryPolicy;
 use onceward_destinations::catalog::Catalog;
 use onceward_destinations::limits::TITLE_BYTES_MAX;
 use onceward_destinations::tool::{Approval as ToolApproval, Effect, Tool, WithoutIdentity};
-use onceward_ledger::application::ClaimAnswer;
+use onceward_ledger::application::{ClaimAnswer, ClaimTerms, OwnLookup};
 use onceward_ledger::authorize::{Authorized, Execute, Grant, Read};
 use onceward_ledger::call::{Approval, Call, Identity};
 use onceward_ledger::{Ledger, LedgerError};
@@ -25,12 +25,16 @@ use tracing::Instrument as _;
 use crate::auth;
 use crate::identity::{self, Claimed, Settled};
 use crate::limits::Limits;
+use crate::mcp::Elicitation;
+use crate::metrics::Access;
 use crate::problem::Problem;
 
 /// The state behind every surface. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct App {
     inner: Arc<Inner>,
+    metrics: Access,
+    elicitation: Elicitation,
 }
 
 struct Inner {
@@ -70,6 +74,8 @@ pub struct NewClaim {
     pub title: Option<String>,
     /// How long it may stay unsettled without a heartbeat.
     pub settle_within: Duration,
+    /// How the application will look for the effect, should its settlement be lost.
+    pub lookup: Option<OwnLookup>,
 }
 
 /// What became of a call.
@@ -86,7 +92,38 @@ impl App {
     #[must_use]
     pub fn new(ledger: Ledger, catalog: Catalog, limits: Limits) -> Self {
         let places = Arc::new(Semaphore::new(limits.requests_max));
-        Self { inner: Arc::new(Inner { ledger, catalog, limits, tasks: TaskTracker::new(), places }) }
+        let inner = Inner { ledger, catalog, limits, tasks: TaskTracker::new(), places };
+        let app = Self { inner: Arc::new(inner), metrics: Access::default(), elicitation: Elicitation::Off };
+        app.name_tools();
+        app
+    }
+
+    /// The same with this access to the metrics.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Access) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// The same where the person at an MCP host may be asked, or may not.
+    #[must_use]
+    pub fn with_elicitation(self, elicitation: Elicitation) -> Self {
+        Self { elicitation, ..self }
+    }
+
+    /// Whether the person at an MCP host may be asked whether a second one is meant.
+    pub(crate) const fn elicitation(&self) -> Elicitation {
+        self.elicitation
+    }
+
+    /// Who may read the metrics.
+    pub(crate) const fn metrics_access(&self) -> Access {
+        self.metrics
+    }
+
+    /// Tells the engine which tools there are, so that metrics name them.
+    pub(crate) fn name_tools(&self) {
+        let tools = self.inner.catalog.tools();
+        self.inner.ledger.metrics().know_tools(tools.iter().map(|tool| tool.name().clone()));
     }
 
     /// The engine.
@@ -182,7 +219,7 @@ impl App {
     }
 
     async fn claim_here(&self, grant: &Grant, claim: NewClaim) -> Result<ClaimAnswer, Problem> {
-        let NewClaim { tool, identity, arguments, title, settle_within } = claim;
+        let NewClaim { tool, identity, arguments, title, settle_within, lookup } = claim;
         let unknown = || Problem::plain(Code::UnknownTool);
         let name = ToolName::parse(&tool).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
@@ -196,9 +233,12 @@ impl App {
                 self.check(&tool, &allowed, &identity, &arguments).await?;
                 call_of(&tool, identity, approval, arguments)
             }
+            None if self.inner.catalog.proxy_of_tool(&name).is_some() => {
+                return Err(Problem::invalid_request("the writes of this tool come through its proxy; it takes no claims"));
+            }
             None => own_call(own_identity(identity)?, title, arguments)?,
         };
-        Ok(self.inner.ledger.claim(&allowed, call, settle_within).await?)
+        Ok(self.inner.ledger.claim(&allowed, call, ClaimTerms { settle_within, lookup }).await?)
     }
 
     /// Settles who a call is, by what it carries and by the tool's policy.

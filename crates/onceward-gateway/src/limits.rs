@@ -59,6 +59,23 @@ pub const TOKEN_BYTES: usize = 32;
 /// The longest token that is looked at, in bytes. Ours have fewer than a hundred.
 pub const TOKEN_TEXT_BYTES_MAX: usize = 256;
 
+/// How often the ledger is looked at for notices. A person does not see the difference, and a look costs a few reads.
+pub const NOTICE_LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How long an operation must have been unknown without a scheduled check before a person is told: what is to be checked is
+/// written down a moment after the loss.
+pub const NOTICE_SETTLING: Duration = Duration::from_secs(5);
+
+/// Operations of one tenant that are looked at for one kind of notice, the newest. Who has more of them waiting knows it by now;
+/// the others are told of as these are settled.
+pub const NOTICES_MAX: usize = 1000;
+
+/// The pause before a notice that did not arrive is sent again; it doubles.
+pub const NOTICE_AGAIN_FIRST: Duration = Duration::from_secs(5);
+
+/// The longest such pause. It is sent for as long as its operation waits.
+pub const NOTICE_AGAIN_MAX: Duration = Duration::from_secs(10 * 60);
+
 const _: () = assert!(WAIT_MAX.as_millis() < REQUEST_WITHIN.as_millis(), "a caller that waits is answered in time");
 const _: () = assert!(WAIT_DEFAULT.as_millis() <= WAIT_MAX.as_millis());
 const _: () = assert!(HEADER_BYTES_MAX < CONNECTION_BUFFER_BYTES);
@@ -98,3 +115,7 @@ impl Limits {
         asked.unwrap_or(self.wait_default).min(self.wait_max)
     }
 }
+
+/// The longest times that an application may name for looking for the effect of its own function: as long as anything is looked
+/// for at all.
+pub const OWN_LOOKUP_MAX: Duration = onceward_core::limits::LOOKUP_SPAN_MAX;

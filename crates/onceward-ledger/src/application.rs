@@ -6,11 +6,14 @@
 use std::time::Duration;
 
 use onceward_core::classify::FunctionEnd;
+use onceward_core::contract::{
+    AbsenceIsProof, Confidence, Consistency, Contract, Lookup, LookupKind, LookupRequest, Span,
+};
 use onceward_core::decide::{Decision, Request, decide};
 use onceward_core::event::{About, Basis, Cause, Claim, DispatchMark, Event, NotSent, Observation, Source, Verdict};
 use onceward_core::hex;
 use onceward_core::key::{AttemptNumber, OperationId, OperationKey, OutboundKey, OwnerId};
-use onceward_core::operation::{Dispatcher, Operation};
+use onceward_core::operation::{Dispatcher, Operation, Pin};
 use onceward_core::outcome::{Envelope, Role, possible_duplicate, report};
 use onceward_core::receipt::{Receipt, Rejection};
 use onceward_core::state::{Finding, State};
@@ -34,6 +37,63 @@ pub enum ClaimAnswer {
     Granted(Box<Granted>),
     /// There is nothing to run: the envelope says why, with the receipt where there is one.
     Answered(Box<Envelope>),
+}
+
+/// On what terms an application asks for a claim.
+#[derive(Clone, Debug)]
+pub struct ClaimTerms {
+    /// How long it may stay unsettled without a heartbeat.
+    pub settle_within: Duration,
+    /// How the application will look for the effect, should its settlement be lost; without it a person settles that.
+    pub lookup: Option<OwnLookup>,
+}
+
+impl From<Duration> for ClaimTerms {
+    fn from(settle_within: Duration) -> Self {
+        Self { settle_within, lookup: None }
+    }
+}
+
+/// What an application says about looking for the effect of its own function. It is a contract like a destination's, pinned
+/// with the operation: what it says later changes nothing about what is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnLookup {
+    /// How long after the effect an answer may still miss it.
+    pub visible_after: Duration,
+    /// How long after its claim the function may still have its effect; `None` where nobody knows: then finding nothing never
+    /// proves anything.
+    pub works_for: Option<Duration>,
+    /// How many answers in a row without the effect prove that there is none; `None` where none do.
+    pub absences_required: Option<u32>,
+}
+
+impl OwnLookup {
+    fn contract(&self) -> Contract {
+        // A part of a second counts as a whole one: it only makes an answer say something later.
+        let span = |time: Duration| Span::seconds(time.as_secs() + u64::from(time.subsec_nanos() > 0));
+        let mut contract = Contract::promising_nothing("application");
+        contract.in_flight.bound = self.works_for.map(span);
+        contract.provenance.confidence = Confidence::Operated;
+        contract.lookup = Some(Lookup {
+            kind: LookupKind::ByClientReference,
+            request: LookupRequest::Application,
+            items: None,
+            absent_statuses: Vec::new(),
+            recognise: Vec::new(),
+            compare: Vec::new(),
+            effect_id: None,
+            consistency: Consistency::Eventual,
+            absence_is_proof: match self.absences_required {
+                Some(_) => AbsenceIsProof::AfterBound,
+                None => AbsenceIsProof::Never,
+            },
+            visibility_delay: Some(span(self.visible_after)),
+            absences_required: self.absences_required.unwrap_or(1).max(1),
+            list_may_be_cut: false,
+            whole_if: None,
+        });
+        contract
+    }
 }
 
 /// A granted claim.
@@ -97,9 +157,9 @@ impl Ledger {
         &self,
         allowed: &Authorized<Execute>,
         call: Call,
-        settle_within: Duration,
+        terms: impl Into<ClaimTerms>,
     ) -> Result<ClaimAnswer, LedgerError> {
-        let answered = self.claim_here(allowed, call, settle_within).await;
+        let answered = self.claim_here(allowed, call, terms.into()).await;
         self.inner.metrics.claimed(allowed.tool(), &answered);
         answered
     }
@@ -108,13 +168,13 @@ impl Ledger {
         &self,
         allowed: &Authorized<Execute>,
         call: Call,
-        settle_within: Duration,
+        terms: ClaimTerms,
     ) -> Result<ClaimAnswer, LedgerError> {
         if self.inner.is_stopping() {
             return Err(LedgerError::ShuttingDown);
         }
         let mut key = call.key(allowed);
-        let settle_within = settle_within.min(limits::SETTLE_WITHIN_MAX);
+        let settle_within = terms.settle_within.min(limits::SETTLE_WITHIN_MAX);
         for _ in 0..limits::RACES_MAX {
             let (operation, fresh) = match self.inner.look(&key).await? {
                 Some(operation) => {
@@ -139,9 +199,10 @@ impl Ledger {
                 }
                 None => {
                     let probe = call.probe(allowed, &self.inner.secret);
+                    let pin = self.inner.own_pin(&terms).await?;
                     let now = self.inner.clock.now();
                     let operation =
-                        call.operation(allowed, &self.inner.keys, Dispatcher::Caller, probe.as_ref(), None, now)?;
+                        call.operation(allowed, &self.inner.keys, Dispatcher::Caller, probe.as_ref(), pin, now)?;
                     (operation, Some(probe))
                 }
             };
@@ -232,6 +293,8 @@ impl Ledger {
             next_check: None,
             note: None,
         };
+        let next_check = self.inner.check_after(&operation, &seen, None).await.unwrap_or_default();
+        let seen = Observation { next_check, ..seen };
         let actor = format!("principal:{}", allowed.principal());
         match self.inner.record(&key, &actor, seen.clone()).await? {
             Recorded::Done(operation) => Ok(told(&operation, Role::Executor)),
@@ -276,6 +339,15 @@ fn never_begun(operation: &Operation, attempt: AttemptNumber) -> bool {
 }
 
 impl Inner {
+    /// What an application says of its lookups, durable before anything is claimed on it.
+    async fn own_pin(&self, terms: &ClaimTerms) -> Result<Option<Pin>, LedgerError> {
+        let Some(lookup) = &terms.lookup else { return Ok(None) };
+        let contract = lookup.contract();
+        let hash = hex::encode(&contract.content_hash());
+        self.pins.pin(&*self.store, &hash, &contract).await?;
+        Ok(Some(Pin { contract: hash, scope: limits::OWN_FUNCTION_SCOPE.to_owned(), request: None }))
+    }
+
     fn application_claim(&self, operation: &Operation, settle_within: Duration) -> Claim {
         let now = self.clock.now();
         let generation = operation.history.generation;

@@ -33,8 +33,8 @@ pub mod local;
 
 pub use onceward_core as core;
 pub use onceward_ledger::{
-    Intervals, Ledger, LedgerError, Settings, application, approvals, authorize, call, clock, credential, decisions, destination, directory,
-    ledger, lookup, operations, recover, runtime, store,
+    Intervals, Ledger, LedgerError, Settings, application, approvals, authorize, call, clock, credential, decisions,
+    destination, directory, ledger, lookup, operations, recover, runtime, store,
 };
 #[cfg(feature = "sqlite")]
 pub use onceward_sqlite as sqlite;

@@ -121,10 +121,7 @@ fn stands_in(value: &Value, key: &str, how: Match) -> bool {
         (Match::Equals, Value::String(text)) => text == key,
         (Match::Contains, Value::String(text)) => contains_whole(text, key),
         (Match::Contains | Match::Element, Value::Array(items)) => items.iter().any(|item| item.as_str() == Some(key)),
-        (
-            Match::Element,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_),
-        )
+        (Match::Element, Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_))
         | (
             Match::Equals | Match::Contains,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_),

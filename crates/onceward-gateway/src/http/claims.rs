@@ -12,7 +12,7 @@ use onceward_core::key::{AttemptNumber, EffectId, OperationId};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Answer;
 use onceward_core::state;
-use onceward_ledger::application::{ClaimAnswer, ClaimRef, ClaimSecret, Granted};
+use onceward_ledger::application::{ClaimAnswer, ClaimRef, ClaimSecret, Granted, OwnLookup};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ use super::request::{AsWritten, Body, Caller};
 use super::views::text;
 use crate::app::{App, NewClaim};
 use crate::identity;
-use crate::limits::SETTLE_WITHIN_DEFAULT;
+use crate::limits::{OWN_LOOKUP_MAX, SETTLE_WITHIN_DEFAULT};
 use crate::problem::Problem;
 
 #[derive(Deserialize)]
@@ -34,6 +34,33 @@ pub(super) struct ClaimBody {
     operation_id: Option<String>,
     settle_within_ms: Option<u64>,
     title: Option<String>,
+    lookup: Option<OwnLookupBody>,
+}
+
+/// How the application will look for the effect of its function, should its settlement be lost.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnLookupBody {
+    visible_after_ms: u64,
+    works_for_ms: Option<u64>,
+    absences_required: Option<u32>,
+}
+
+impl OwnLookupBody {
+    fn read(self) -> Result<OwnLookup, Problem> {
+        let time = |name: &str, ms: u64| match Duration::from_millis(ms) {
+            time if time <= OWN_LOOKUP_MAX => Ok(time),
+            _ => Err(Problem::invalid_request(format!(
+                "lookup.{name} is at most {} ms: what shows itself later is looked for by nobody",
+                OWN_LOOKUP_MAX.as_millis()
+            ))),
+        };
+        Ok(OwnLookup {
+            visible_after: time("visible_after_ms", self.visible_after_ms)?,
+            works_for: self.works_for_ms.map(|ms| time("works_for_ms", ms)).transpose()?,
+            absences_required: self.absences_required,
+        })
+    }
 }
 
 pub(super) async fn claim(
@@ -45,7 +72,8 @@ pub(super) async fn claim(
     let identity = identity::of_http(&headers, body.operation_id.as_deref())?;
     let arguments = arguments(body.arguments)?;
     let within = settle_within(body.settle_within_ms)?;
-    let claim = NewClaim { tool: body.tool, identity, arguments, title: body.title, settle_within: within };
+    let lookup = body.lookup.map(OwnLookupBody::read).transpose()?;
+    let claim = NewClaim { tool: body.tool, identity, arguments, title: body.title, settle_within: within, lookup };
     match app.claim(&grant, claim).await? {
         ClaimAnswer::Granted(granted) => Ok(answer_json(StatusCode::CREATED, &granted_view(&granted))),
         ClaimAnswer::Answered(envelope) => Ok(told(&envelope)),

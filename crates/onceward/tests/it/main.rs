@@ -9,6 +9,7 @@ mod hold;
 mod kill;
 mod local;
 mod purge;
+mod reconcile;
 mod recovery;
 mod second;
 mod stage;
