@@ -315,8 +315,9 @@ impl Store {
                         params![key.account, key.key, horizon],
                     )?;
                     transaction.execute(
-                        "UPDATE effect SET unique_key = NULL WHERE account = ?1 AND unique_key = ?2 AND created_at_us <= ?3",
-                        params![key.account, key.key, horizon],
+                        "UPDATE effect SET unique_key = NULL WHERE created_at_us <= ?3 \
+                         AND ((account = ?1 AND unique_key = ?2) OR sequence = ?4)",
+                        params![key.account, key.key, horizon, record.effect],
                     )?;
                     Ok(())
                 })?;

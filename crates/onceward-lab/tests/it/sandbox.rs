@@ -1,5 +1,6 @@
 //! The sandbox, asked over real sockets by a client that sees every byte, and counted by its effects.
 
+mod families;
 mod faults;
 mod keys;
 mod process;

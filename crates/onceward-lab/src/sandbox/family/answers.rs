@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::draft::{Draft, put, put_at};
 use super::stripe;
-use super::things::Vendor;
+use super::things::{Vendor, envelope};
 use crate::sandbox::problem::Answer;
 use crate::sandbox::store::Effect;
 
@@ -26,8 +26,7 @@ pub(super) fn success(family: &Contract, status: StatusCode, effect: &Effect) ->
     let mut draft = Draft { status: status.as_u16(), headers: Vec::new(), body: Value::Null };
     match &family.effect.id {
         Some(Locator::Body(at)) if !at.is_root() => {
-            let parents = &at.tokens()[..at.tokens().len() - 1];
-            put_at(&mut draft.body, parents, effect.thing().clone());
+            put_at(&mut draft.body, envelope(family), effect.thing().clone());
             put(&mut draft.body, at, id.clone().into());
         }
         Some(Locator::Header(name)) => {
@@ -122,8 +121,13 @@ pub(crate) fn dressed(family: &Contract, plain: Answer) -> Answer {
             Some(Advice::Again)
         }
         "key_mismatch" => {
-            draft.status = first_or(&family.other_input.statuses, status);
-            refuse_as(&mut draft, family, family.other_input.when.as_ref(), Meaning::KeyMismatch);
+            let rules = &family.other_input;
+            let own = rules.when.as_ref();
+            // Who says nothing of its own about other input refuses it as it refuses what exists.
+            let as_existing =
+                family.same_input.duplicate.as_ref().filter(|_| own.is_none() && rules.statuses.is_empty());
+            draft.status = if as_existing.is_some() { 400 } else { first_or(&rules.statuses, status) };
+            refuse_as(&mut draft, family, own.or(as_existing), Meaning::KeyMismatch);
             Some(Advice::Stop)
         }
         DUPLICATE => {

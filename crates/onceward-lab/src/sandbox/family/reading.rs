@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::answers;
 use super::draft::{Draft, put};
 use super::requests::{Asked, decoded, pairs};
-use super::things::Vendor;
+use super::things::{Vendor, in_thing};
 use super::versions::{Held, Holdings};
 use crate::sandbox::clock::span_us;
 use crate::sandbox::limits::{LIST_ROWS_DEFAULT, LIST_ROWS_MAX};
@@ -76,8 +76,11 @@ impl Reading<'_> {
         }
         let mut wanted = captures(path, self.asked.parts.uri.path())?;
         for (name, template) in query {
-            let said = self.asked.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-            wanted.extend(captures(template, said?)?);
+            // A parameter whose placeholder has no value is left out by whoever asks.
+            let said = self.asked.query.iter().find(|(known, _)| known == name);
+            if let Some((_, said)) = said {
+                wanted.extend(captures(template, said)?);
+            }
         }
         if let Some(body) = body {
             captures_in(body, self.parameters, &mut wanted)?;
@@ -100,11 +103,7 @@ impl Reading<'_> {
             Some(lookup) if lookup.items.is_none() => {
                 let visible = found.iter().find(|held| self.is_visible(held.made, Shown::Late));
                 match visible {
-                    Some(held) => answers::answer(Draft {
-                        status: StatusCode::OK.as_u16(),
-                        headers: Vec::new(),
-                        body: held.now.thing().clone(),
-                    }),
+                    Some(held) => answers::success(self.asked.family, StatusCode::OK, held.now),
                     None => absent(lookup),
                 }
             }
@@ -115,11 +114,15 @@ impl Reading<'_> {
     /// Whether the effect is recognised by this key or marker.
     fn carries(&self, effect: &Effect, text: &str) -> bool {
         let recognised = self.asked.family.lookup.iter().flat_map(|lookup| &lookup.recognise).any(|recognise| {
-            recognise.at.get(effect.thing()).is_some_and(|value| match (recognise.how, value) {
-                (Match::Equals, Value::String(known)) => known == text,
-                (Match::Contains, Value::String(known)) => known.contains(text),
-                (Match::Contains, Value::Array(elements)) => elements.iter().any(|element| element == text),
-                (Match::Equals | Match::Contains, _) => false,
+            in_thing(self.asked.family, &recognise.at).get(effect.thing()).is_some_and(|value| {
+                match (recognise.how, value) {
+                    (Match::Equals, Value::String(known)) => known == text,
+                    (Match::Contains, Value::String(known)) => known.contains(text),
+                    (Match::Contains | Match::Element, Value::Array(elements)) => {
+                        elements.iter().any(|element| element == text)
+                    }
+                    (Match::Equals | Match::Contains | Match::Element, _) => false,
+                }
             })
         });
         recognised
@@ -164,7 +167,7 @@ impl Reading<'_> {
         self.asked.query.iter().all(|(name, value)| {
             let created = held.made.created_at_us / 1_000_000;
             match (name.as_str(), seconds(value)) {
-                ("created[gte]", Some(at)) => created >= at,
+                ("created[gte]" | "since", Some(at)) => created >= at,
                 ("created[gt]", Some(at)) => created > at,
                 ("created[lte]", Some(at)) => created <= at,
                 ("created[lt]", Some(at)) => created < at,
@@ -248,10 +251,12 @@ fn captures_of(template: &str, text: &str) -> Option<Vec<(String, String)>> {
         let (name, after) = rest.split_once('}')?;
         text = text.strip_prefix(before)?;
         let next = after.split('{').next().unwrap_or_default();
-        let end = match next {
-            "" if after.is_empty() => text.len(),
-            "" => return None,
-            next => text.find(next)?,
+        let end = match (next, name) {
+            ("", _) if after.is_empty() => text.len(),
+            ("", _) => return None,
+            // The path of a write has as many parts as it has; every other placeholder has one.
+            (next, "path") => text.rfind(next)?,
+            (next, _) => text.find(next)?,
         };
         if end == 0 {
             return None;
@@ -293,6 +298,8 @@ mod tests {
         assert_eq!(captures("labels = {marker} and x", "labels = m-1 and x"), Some(one("marker", "m-1")));
         assert_eq!(captures("/orders/{handle}", "/orders"), None);
         assert_eq!(captures("/orders", "/orders"), Some(Vec::new()));
+        let below = vec![("path".to_owned(), "/app/a/msg".to_owned()), ("marker".to_owned(), "m-1".to_owned())];
+        assert_eq!(captures("{path}/{marker}", "/app/a/msg/m-1"), Some(below));
         assert_eq!(captures("/q?ref={key}", "/q?ref=a%20b"), Some(one("key", "a b")));
     }
 }

@@ -118,6 +118,11 @@ fn plain(asked: &Asked<'_>, parameters: &Value, key: Option<&str>) -> Map<String
     if let Some(sighting) = &asked.sighting {
         sighting.take_out_of(&mut thing, &mut Vec::new());
     }
+    // Who answers `{"ticket": {…}}` often wants to be asked in the same way.
+    let enveloped = at_steps(envelope(asked.family)).get(&thing).filter(|inner| inner.is_object()).cloned();
+    if let Some(inner) = enveloped {
+        thing = inner;
+    }
     put_member(&mut thing, "status", "done".into());
     if let Some(lookup) = &asked.family.lookup {
         let ours = match lookup.kind {
@@ -133,17 +138,19 @@ fn plain(asked: &Asked<'_>, parameters: &Value, key: Option<&str>) -> Map<String
             | LookupKind::None => key.or(asked.marker.as_deref()),
         };
         for recognise in &lookup.recognise {
-            if let (None, Some(ours)) = (recognise.at.get(&thing), ours) {
+            let at = in_thing(asked.family, &recognise.at);
+            if let (None, Some(ours)) = (at.get(&thing), ours) {
                 let value = match recognise.how {
                     Match::Equals => json!(ours),
-                    Match::Contains => json!([ours]),
+                    Match::Contains | Match::Element => json!([ours]),
                 };
-                put(&mut thing, &recognise.at, value);
+                put(&mut thing, &at, value);
             }
         }
         for compare in &lookup.compare {
-            if let (None, Some(said)) = (compare.effect.get(&thing), compare.argument.get(parameters)) {
-                put(&mut thing, &compare.effect, said.clone());
+            let at = in_thing(asked.family, &compare.effect);
+            if let (None, Some(said)) = (at.get(&thing), compare.argument.get(parameters)) {
+                put(&mut thing, &at, said.clone());
             }
         }
     }
@@ -159,12 +166,35 @@ fn name_places(family: &Contract) -> Vec<Pointer> {
         Some(Locator::Body(at)) => at.tokens().last().map(String::as_str),
         Some(Locator::Header(_)) | None => None,
     };
-    let in_answer = format!("/{}", in_answer.unwrap_or("id").replace('~', "~0").replace('/', "~1"));
-    let in_list = family.lookup.as_ref().and_then(|lookup| lookup.effect_id.clone());
-    let mut places: Vec<Pointer> = Pointer::parse(&in_answer).into_iter().chain(in_list).collect();
+    let in_list = family.lookup.as_ref().and_then(|lookup| lookup.effect_id.as_ref()).map(|at| in_thing(family, at));
+    let in_answer = at_steps(&[in_answer.unwrap_or("id").to_owned()]);
+    let mut places: Vec<Pointer> = std::iter::once(in_answer).chain(in_list).collect();
     places.retain(|place| !place.is_root());
     places.dedup();
     places
+}
+
+/// The steps from an answer to the thing in it.
+pub(super) fn envelope(family: &Contract) -> &[String] {
+    match &family.effect.id {
+        Some(Locator::Body(at)) => at.tokens().split_last().map_or(&[], |(_, parents)| parents),
+        Some(Locator::Header(_)) | None => &[],
+    }
+}
+
+/// A place in an item of a lookup as a place in the thing: a list has the things themselves, and a lookup of one thing has
+/// it in its envelope.
+pub(super) fn in_thing(family: &Contract, at: &Pointer) -> Pointer {
+    let enveloped = family.lookup.as_ref().is_some_and(|lookup| lookup.items.is_none());
+    match at.tokens().strip_prefix(envelope(family)) {
+        Some(rest) if enveloped && !rest.is_empty() => at_steps(rest),
+        Some(_) | None => at.clone(),
+    }
+}
+
+fn at_steps(steps: &[String]) -> Pointer {
+    let text: String = steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect();
+    Pointer::parse(&text).unwrap_or_default()
 }
 
 /// What ids of this collection begin with.

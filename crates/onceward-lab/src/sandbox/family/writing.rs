@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use onceward_core::contract::{
-    AfterExpiry, Contract, HorizonClock, HorizonKind, InFlight, Kept, OtherInput, Precondition, SameInput,
+    AfterExpiry, Contract, HorizonClock, HorizonKind, InFlight, Kept, Match, Meaning, OtherInput, Precondition,
+    SameInput,
 };
 use serde_json::Value;
 
@@ -307,6 +308,9 @@ impl Write<'_> {
             let answer = Answer::problem(StatusCode::PAYMENT_REQUIRED, "card_declined", "Your card was declined.");
             return self.without_effect(answer, self.family().same_input.saved.refused_after_execution);
         }
+        if let Some(existing) = self.with_the_same_marker()? {
+            return Ok(duplicate().saying("existing", existing));
+        }
         let at_us = self.shared.clock.now_us();
         let new = self.new_effect(thing, at_us, self.unique_key());
         let created = |effect: &Effect| self.created(effect);
@@ -316,6 +320,19 @@ impl Write<'_> {
             Some(Remember { key, at_us, fingerprint: &self.fingerprint, answer })
         })?;
         Ok(created(&effect))
+    }
+
+    /// The thing that has this marker already, where the interface says that a thing "exists already" and the marker stands
+    /// in a field of its own: such a field names the thing.
+    fn with_the_same_marker(&self) -> Result<Option<String>, StoreError> {
+        let family = self.family();
+        let unique = family.responses.iter().any(|rule| rule.is == Meaning::AlreadyExists)
+            && family.marker.as_ref().is_some_and(|field| field.how == Match::Equals);
+        let Some(marker) = self.asked.marker.as_deref().filter(|_| unique) else { return Ok(None) };
+        let held = Holdings::of(self.shared, &self.visit.account)?;
+        let found =
+            held.made_at(&self.asked.collection).into_iter().find(|held| held.made.marker.as_deref() == Some(marker));
+        Ok(found.map(|held| held.made.id()))
     }
 
     fn executes_as_new(&self, thing: &NewThing) -> Result<Answer, StoreError> {
