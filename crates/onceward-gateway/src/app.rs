@@ -177,8 +177,23 @@ impl App {
         let unknown = || Problem::plain(Code::UnknownTool);
         let name = ToolName::parse(name).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
-        let tool = self.inner.catalog.tool(&name).ok_or_else(unknown)?;
+        let tool = self.inner.catalog.tool(&name).ok_or_else(|| self.no_such_tool(&name))?;
         Ok((tool, allowed))
+    }
+
+    /// Why there is no tool of that name: there is none, or it may be one of an MCP server that could not be asked yet. Only a
+    /// name that the caller may call comes here.
+    fn no_such_tool(&self, name: &ToolName) -> Problem {
+        match self.inner.catalog.unasked_server_of(name) {
+            None => Problem::plain(Code::UnknownTool),
+            Some(server) => Problem::new(
+                Code::ToolsNotKnown,
+                format!(
+                    "the tools of the MCP server {server:?} are not known yet, and {name} may be one of them; nothing was sent. Call \
+                     again with the same identity, in a while"
+                ),
+            ),
+        }
     }
 
     /// Calls a tool: the one path from every surface to [`Ledger::execute`].
@@ -242,7 +257,7 @@ impl App {
     }
 
     /// Settles who a call is, by what it carries and by the tool's policy.
-    async fn identify(
+    pub(crate) async fn identify(
         &self,
         tool: &Tool,
         grant: &Grant,

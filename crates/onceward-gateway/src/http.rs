@@ -6,10 +6,13 @@ mod calls;
 mod claims;
 mod credentials;
 mod decisions;
+mod explanations;
 mod health;
+mod lookups;
 mod moves;
 mod operations;
 mod request;
+mod timeline;
 mod views;
 
 use axum::Router;
@@ -35,10 +38,13 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/metrics", &["get"], get(crate::metrics::scrape)),
         ("/v1/tools", &["get"], get(calls::list_tools)),
         ("/v1/tools/{tool}/calls", &["post"], post(calls::call)),
+        ("/v1/tools/{tool}/explanations", &["post"], post(explanations::explain)),
         ("/v1/operations", &["get"], get(operations::list)),
         ("/v1/operations/{id}", &["get"], get(operations::show)),
         ("/v1/operations/{id}/journal", &["get"], get(operations::journal)),
         ("/v1/operations/{id}/receipt", &["get"], get(operations::receipt)),
+        ("/v1/operations/{id}/timeline", &["get"], get(timeline::timeline)),
+        ("/v1/operations/{id}/lookups", &["post"], post(lookups::look_up)),
         ("/v1/operations/{id}/withdrawal", &["post"], post(moves::withdraw)),
         ("/v1/operations/{id}/approval", &["post"], post(moves::approve)),
         ("/v1/operations/{id}/decisions", &["get", "post"], get(decisions::choices).post(decisions::decide)),

@@ -79,6 +79,10 @@ pub const NOTICE_AGAIN_MAX: Duration = Duration::from_secs(10 * 60);
 const _: () = assert!(WAIT_MAX.as_millis() < REQUEST_WITHIN.as_millis(), "a caller that waits is answered in time");
 const _: () = assert!(WAIT_DEFAULT.as_millis() <= WAIT_MAX.as_millis());
 const _: () = assert!(HEADER_BYTES_MAX < CONNECTION_BUFFER_BYTES);
+/// Journal entries that a timeline is put together from: more than an operation gets from all attempts, lookups and decisions of
+/// its life; only an application's heartbeats can exceed it, and then the answer says so.
+pub const TIMELINE_ENTRIES_MAX: usize = 1_000;
+
 const _: () = assert!(PAGE_DEFAULT <= PAGE_MAX);
 
 /// The limits that a configuration may change.

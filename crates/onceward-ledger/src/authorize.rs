@@ -169,6 +169,14 @@ impl Grant {
         self.permit(Scope::Read, &operation.binding.tool)
     }
 
+    /// Permission to ask what a call of this tool would come to: whoever sees its operations may.
+    ///
+    /// # Errors
+    /// [`Denied`]; nothing was looked up.
+    pub fn to_explain(&self, tool: &ToolName) -> Result<Authorized<Read>, Denied> {
+        self.permit(Scope::Read, tool)
+    }
+
     /// Permission to withdraw this operation, which is part of calling its tool.
     ///
     /// # Errors

@@ -125,7 +125,7 @@ impl Ledger {
     }
 
     /// Pages of operations until there are no more, or too many. Says whether it was too many.
-    async fn scan(&self, grant: &Grant, mut filter: Filter) -> Result<(Vec<Operation>, bool), LedgerError> {
+    pub(crate) async fn scan(&self, grant: &Grant, mut filter: Filter) -> Result<(Vec<Operation>, bool), LedgerError> {
         let mut found = Vec::new();
         loop {
             let page = self.list(grant, filter.clone()).await?;

@@ -14,9 +14,9 @@ use crate::problem::{outcome_members, problem_response, retry_after, seconds, st
 /// Says on every answer whether an earlier call had made it.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// The operation that an answer is about.
-const OPERATION_ID: HeaderName = HeaderName::from_static("onceward-operation-id");
+pub(crate) const OPERATION_ID: HeaderName = HeaderName::from_static("onceward-operation-id");
 /// How the call ended.
-const OUTCOME: HeaderName = HeaderName::from_static("onceward-outcome");
+pub(crate) const OUTCOME: HeaderName = HeaderName::from_static("onceward-outcome");
 
 /// A destination's answer as JSON carries it.
 #[derive(Debug, Serialize)]

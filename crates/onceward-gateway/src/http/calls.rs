@@ -39,6 +39,13 @@ pub(super) struct CallBody {
     operation_id: Option<String>,
 }
 
+impl CallBody {
+    /// The operation id that the body names, and the arguments.
+    pub(super) fn into_parts(self) -> (Option<String>, Option<Value>) {
+        (self.operation_id, self.arguments)
+    }
+}
+
 pub(super) async fn call(
     State(app): State<App>,
     Caller(grant): Caller,

@@ -26,6 +26,8 @@ pub(super) async fn ready(State(app): State<App>) -> Response {
             "ready": healthy,
             "ledger": { "id": store.id().0, "writable": healthy },
             "dispatches_in_flight": app.ledger().in_flight(),
+            // A server that is down takes its own tools along and nothing else, so it makes nobody restart the gateway.
+            "mcp_servers": app.catalog().server_status(),
             "version": env!("CARGO_PKG_VERSION"),
         }),
     )

@@ -6,7 +6,8 @@ use http::{HeaderMap, StatusCode};
 use onceward_core::decide::standing;
 use onceward_core::key::ToolName;
 use onceward_core::outcome::{Role, report};
-use onceward_ledger::authorize::Scope;
+use onceward_ledger::authorize::{Grant, Scope};
+use onceward_ledger::inbox::{More, Waiting};
 use onceward_ledger::store::{DisagreementOnly, Filter};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ pub(super) struct ListParameters {
     state: Option<String>,
     tool: Option<String>,
     disagreement: Option<bool>,
+    unresolved: Option<bool>,
     limit: Option<u32>,
     cursor: Option<String>,
 }
@@ -36,6 +38,9 @@ pub(super) async fn list(
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, Problem> {
     let grant = caller.with(Scope::Read)?;
+    if asked.unresolved == Some(true) {
+        return inbox(&app, &grant, asked).await;
+    }
     let filter = Filter {
         tenant: grant.tenant().clone(),
         states: states(asked.state.as_deref())?,
@@ -51,6 +56,37 @@ pub(super) async fn list(
     let operations: Vec<Value> = page.operations.iter().map(views::summary).collect();
     let next = page.next.map(|next| next.to_string());
     Ok(answer_json(StatusCode::OK, &json!({ "operations": operations, "next_cursor": next })))
+}
+
+/// What is not settled or is contradicted, in the order in which people should look at it.
+async fn inbox(app: &App, grant: &Grant, asked: ListParameters) -> Result<Response, Problem> {
+    if asked.state.is_some() || asked.disagreement.is_some() || asked.cursor.is_some() {
+        return Err(Problem::invalid_request(
+            "unresolved=true has an order of its own; it goes with tool and limit, not with state, disagreement or cursor",
+        ));
+    }
+    let tool = asked.tool.as_deref().map(ToolName::parse).transpose()?;
+    let inbox = app.ledger().inbox(grant, tool, limit(asked.limit)?).await?;
+    let row = |row: &Waiting| {
+        let mut view = views::summary(&row.operation);
+        view["waits_for"] = row.waits_for.name().into();
+        view["irreversible_at"] = json!(row.irreversible_at.map(views::text));
+        view
+    };
+    let rows: Vec<Value> = inbox.rows.iter().map(row).collect();
+    let more = match inbox.more {
+        More::No => "no",
+        More::NotAskedFor => "not_asked_for",
+        More::NotLookedAt => "not_looked_at",
+    };
+    let body = json!({
+        "operations": rows,
+        "next_cursor": null,
+        "need_a_person": inbox.need_a_person,
+        "by_themselves": inbox.by_themselves,
+        "more": more,
+    });
+    Ok(answer_json(StatusCode::OK, &body))
 }
 
 fn states(asked: Option<&str>) -> Result<Vec<String>, Problem> {

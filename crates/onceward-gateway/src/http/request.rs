@@ -74,7 +74,8 @@ impl<T: DeserializeOwned> FromRequest<App> for AsWritten<T> {
     }
 }
 
-async fn read(request: Request, most: usize) -> Result<Bytes, Problem> {
+/// The body of a request, whole, within a time and a size.
+pub(crate) async fn read(request: Request, most: usize) -> Result<Bytes, Problem> {
     let too_large = || {
         Problem::new(
             Code::TooLarge,

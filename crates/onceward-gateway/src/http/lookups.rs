@@ -1,0 +1,54 @@
+//! `/v1/operations/{id}/lookups`: asking the destination now what became of an operation. It writes nothing there.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use onceward_core::code::Code;
+use onceward_core::decide::standing;
+use onceward_core::outcome::{Role, report};
+use onceward_ledger::LedgerError;
+use serde_json::{Value, json};
+
+use super::answer::json as answer_json;
+use super::operations::Shown;
+use super::request::Caller;
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Asks, records what follows, and says how the operation stands.
+pub(super) async fn look_up(
+    State(app): State<App>,
+    Caller(grant): Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (operation, _) = app.find(&grant, &id).await?;
+    let allowed = grant.to_lookup(&operation).map_err(LedgerError::from)?;
+    let ledger = app.ledger().clone();
+    // What was asked is recorded, also when nobody waits for it any more.
+    let asked = app.detached(async move { ledger.look_up(&allowed, &operation).await }).await?;
+    let looked = match asked {
+        Ok(looked) => looked,
+        Err(LedgerError::NotFound) => return Err(nobody_asks()),
+        Err(error) => return Err(error.into()),
+    };
+    let envelope = report(&looked.operation, &standing(&looked.operation), Role::Repeater);
+    let note = serde_json::from_str(&looked.note).unwrap_or(Value::String(looked.note));
+    let lookup = json!({ "said": looked.said.name(), "about": note });
+    Ok(answer_json(StatusCode::OK, &Looked { lookup, shown: Shown::of(&looked.operation, &envelope) }))
+}
+
+/// What the lookup said, and how the operation stands after it.
+#[derive(serde::Serialize)]
+struct Looked<'a> {
+    lookup: Value,
+    #[serde(flatten)]
+    shown: Shown<'a>,
+}
+
+fn nobody_asks() -> Problem {
+    Problem::new(
+        Code::IllegalMove,
+        "the tool of this operation is not configured here, so there is nobody to ask; an application that runs its own function \
+         reports what it finds",
+    )
+}
