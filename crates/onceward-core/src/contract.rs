@@ -9,6 +9,7 @@ mod dimension;
 mod key_rules;
 mod lookup;
 mod narrower;
+mod outlook;
 mod parts;
 mod predicate;
 mod span;
@@ -31,6 +32,7 @@ pub use key_rules::{
     Carrier, Companion, CompanionValue, Encoding, Format, KeyDoesNotFit, KeyRules, LengthUnit, Place, Required, Role,
 };
 pub use lookup::{ABSENCES_REQUIRED_UNSAID, Compare, Lookup, LookupRequest, Match, Recognise};
+pub use outlook::{Becomes, Which};
 pub use parts::{
     About, Concurrency, EffectRules, Execution, Horizon, IndeterminateAnswer, IsError, LiveCredential, Locator,
     MarkerField, Meaning, Mismatch, MissingMarker, Precondition, Provenance, ProxyRules, Recognised, Repetition,

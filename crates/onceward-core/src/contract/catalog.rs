@@ -32,3 +32,6 @@ const BUILT_IN: &[&str] = &[
 pub fn built_in() -> Result<Vec<Contract>, ContractError> {
     BUILT_IN.iter().map(|text| Contract::parse(text)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,7 +130,8 @@ pub struct Execution {
     pub limiter_before_work: bool,
     /// Whether 503 comes before any work.
     pub shed_before_work: bool,
-    /// Whether effect and key are committed in one transaction (R7).
+    /// Whether an effect is surely recognised under its key, also when the answer was an error or none came (R7): it is
+    /// committed with the key, or is itself what the key is looked for in.
     pub effect_atomic_with_key: bool,
     /// Whether a 202 is the effect: there is nothing more to wait for.
     pub accept_is_effect: bool,

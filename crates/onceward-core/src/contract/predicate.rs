@@ -33,6 +33,9 @@ pub enum Predicate {
     FewerElements(FewerElements),
     /// The answer's text contains one of these, letter case aside.
     TextContains(Vec<String>),
+    /// The answer's text begins with one of these, letter case aside. For what is said before any work: in the middle of a text
+    /// the same words may be quoted from somewhere else.
+    TextStartsWith(Vec<String>),
     /// One of these holds.
     AnyOf(Vec<Predicate>),
     /// All of these hold. An empty list holds never: a condition that was left out must not match everything.
@@ -154,6 +157,7 @@ impl Predicate {
                 seen.header(&wanted.name).is_some_and(|value| contains_any(value, &wanted.texts))
             }
             Self::TextContains(texts) => contains_any(seen.text, texts),
+            Self::TextStartsWith(texts) => starts_with_any(seen.text, texts),
             Self::BodyExists(_)
             | Self::BodyEquals(_)
             | Self::BodyIn(_)
@@ -188,6 +192,7 @@ impl Predicate {
             | Self::HeaderEquals(_)
             | Self::HeaderContains(_)
             | Self::TextContains(_)
+            | Self::TextStartsWith(_)
             | Self::AnyOf(_)
             | Self::AllOf(_)
             | Self::NoneOf(_) => self.holds(seen),
@@ -195,10 +200,11 @@ impl Predicate {
     }
 
     /// Whether it, or a part of it, holds for every answer or for none: a mistake in a contract.
-    pub(super) fn is_vacuous(&self) -> bool {
+    #[must_use]
+    pub fn is_vacuous(&self) -> bool {
         match self {
             Self::Status(list) | Self::StatusClass(list) => list.is_empty(),
-            Self::TextContains(texts) => matches_anything(texts),
+            Self::TextContains(texts) | Self::TextStartsWith(texts) => matches_anything(texts),
             Self::BodyTextContains(wanted) => matches_anything(&wanted.texts),
             Self::HeaderContains(wanted) => matches_anything(&wanted.texts),
             Self::FewerElements(wanted) => wanted.than == 0,
@@ -220,6 +226,11 @@ fn matches_anything(texts: &[String]) -> bool {
 fn contains_any(text: &str, wanted: &[String]) -> bool {
     let text = text.to_lowercase();
     wanted.iter().any(|part| text.contains(&part.to_lowercase()))
+}
+
+fn starts_with_any(text: &str, wanted: &[String]) -> bool {
+    let text = text.to_lowercase();
+    wanted.iter().any(|beginning| text.starts_with(&beginning.to_lowercase()))
 }
 
 #[cfg(test)]
@@ -267,6 +278,13 @@ mod tests {
             "{}"
         ));
         assert!(holds("{ none_of = [{ header_exists = \"link\" }] }", 200, "{}"));
+    }
+
+    #[test]
+    fn a_beginning_is_not_found_in_the_middle() {
+        assert!(holds("{ text_starts_with = [\"Access denied - \"] }", 400, "access denied - /etc"));
+        assert!(!holds("{ text_starts_with = [\"Access denied - \"] }", 400, "Created, then: Access denied - /etc"));
+        assert!(!holds("{ text_starts_with = [] }", 400, "x"));
     }
 
     #[test]

@@ -57,6 +57,12 @@ impl FromStr for Span {
     }
 }
 
+impl From<Duration> for Span {
+    fn from(length: Duration) -> Self {
+        Self(length)
+    }
+}
+
 impl TryFrom<String> for Span {
     type Error = InvalidSpan;
     fn try_from(text: String) -> Result<Self, InvalidSpan> {

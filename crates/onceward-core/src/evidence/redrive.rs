@@ -197,13 +197,6 @@ fn recognised_by_word(contract: &Contract, kind: Kind, uncertain: &[Uncertain]) 
             }
         }
     }
-    match kind {
-        Kind::K1 | Kind::K2 | Kind::K3 => {
-            relied_on(contract, &["same_input", "key", "scope", "horizon", "in_flight"])?;
-        }
-        Kind::I => relied_on(contract, &["precondition"])?,
-        Kind::L | Kind::N => {}
-    }
     for attempt in uncertain {
         match attempt.cause {
             Cause::KeyMismatch => return Err(NoRedrive::KeyMismatch),
@@ -228,7 +221,11 @@ fn recognised_by_word(contract: &Contract, kind: Kind, uncertain: &[Uncertain]) 
             }
         }
     }
-    Ok(())
+    match kind {
+        Kind::K1 | Kind::K2 | Kind::K3 => relied_on(contract, &["same_input", "key", "scope", "horizon", "in_flight"]),
+        Kind::I => relied_on(contract, &["precondition"]),
+        Kind::L | Kind::N => Ok(()),
+    }
 }
 
 /// Whether what the contract says in these parts is known well enough to act on it. One that is remembered, guessed or
