@@ -109,7 +109,12 @@ fn first_line(running: &Running) -> String {
             "{many} operations of an earlier run had no answer yet; `onceward operations list --state unknown` shows them.\n"
         ),
     };
-    format!("The gateway listens on http://{}\n{recovered}", running.address)
+    let proxies: String = running
+        .proxies
+        .iter()
+        .map(|(name, address)| format!("The proxy for {name} is at http://{address}\n"))
+        .collect();
+    format!("The gateway listens on http://{}\n{recovered}{proxies}", running.address)
 }
 
 /// The tokens that this start made, with a configuration that asks for them.
@@ -161,6 +166,7 @@ fn refused(error: StartError) -> Failure {
             "Use the one that runs, or stop it first. Two gateways on two ledgers would not know of each other's calls.",
         ),
         StartError::Listen { .. } => (Exit::Failed, "Choose another address with --listen, or end what listens there."),
+        StartError::NameClash(_) => (Exit::Failed, "A call of that name could mean either tool, so give one of them another name."),
         StartError::Open(_)
         | StartError::Ledger(_)
         | StartError::SelfTest

@@ -94,6 +94,8 @@ codes! {
     EarlierUnresolved = "earlier_unresolved", AfterCorrection;
     /// Something happened to the operation since it was looked at; nothing was decided.
     Moved = "moved", AfterCorrection;
+    /// The tools of an MCP server are not known yet, and this may be one of them; nothing was sent.
+    ToolsNotKnown = "tools_not_known", SameIdentity;
 }
 
 #[cfg(test)]

@@ -2,10 +2,15 @@
 
 mod build_auth;
 mod build_destination;
+mod build_mcp;
 mod build_proxy;
 mod build_request;
 mod build_tool;
+mod build_webhook;
 mod directory;
+mod learn;
+mod mcp_server;
+mod shelf;
 
 #[cfg(test)]
 mod tests;
@@ -16,11 +21,15 @@ use std::sync::Arc;
 
 use onceward_core::key::ToolName;
 
+pub use self::learn::{NameClash, ServerStatus};
+use self::mcp_server::McpServer;
+use self::shelf::Shelf;
 use crate::config::{Problems, TextTable, table_of, take};
 use crate::error::ConfigError;
 use crate::proxy::Proxy;
 use crate::secrets::SecretSource;
 use crate::tool::Tool;
+use crate::webhook::Webhook;
 
 /// What a configuration is read with.
 #[derive(Clone, Copy)]
@@ -47,15 +56,20 @@ pub enum Environment {
 }
 
 /// The tools of a configuration.
+///
+/// All clones are one: what one of them learns of an MCP server, all have.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    tools: BTreeMap<ToolName, Arc<Tool>>,
+    shelf: Arc<Shelf>,
+    servers: Vec<Arc<McpServer>>,
     proxies: BTreeMap<String, Arc<Proxy>>,
+    webhooks: BTreeMap<String, Arc<Webhook>>,
 }
 
 impl Catalog {
-    /// Reads `[destination.*]` from the text of a configuration; everything else in it is somebody else's and is passed
-    /// over. Files and secrets that it names are read now; nothing is sent.
+    /// Reads `[destination.*]` and `[mcp.*]` from the text of a configuration; everything else in it is somebody else's and is
+    /// passed over. Files and secrets that it names are read now; nothing is started and nothing is sent. The tools of MCP
+    /// servers are there after [`Self::connect`].
     ///
     /// # Errors
     /// Every mistake that was found, in the order of the lines.
@@ -67,7 +81,12 @@ impl Catalog {
                 let name = name.get_ref().to_string();
                 let path = ["destination", name.as_str()];
                 match table_of(value) {
-                    Ok((table, _)) => {
+                    Ok((mut table, _)) => {
+                        if let Some(written) = take(&mut table, "webhook")
+                            && let Some(webhook) = build_webhook::build(&mut problems, surroundings, &name, written)
+                        {
+                            catalog.webhooks.insert(name.clone(), Arc::new(webhook));
+                        }
                         let offered = build_destination::build(&mut problems, surroundings, &name, table);
                         for tool in offered.tools {
                             catalog.add(&mut problems, tool);
@@ -82,6 +101,7 @@ impl Catalog {
                 }
             }
         }
+        catalog.add_servers(&mut problems, surroundings, &mut document);
         catalog.check_proxies(&mut problems);
         match problems.count() {
             0 => Ok(catalog),
@@ -92,13 +112,13 @@ impl Catalog {
     /// All tools as they are now, by name.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
-        self.tools.values().cloned().collect()
+        self.shelf.now().values().cloned().collect()
     }
 
     /// The tool of that name, as it is now. Whoever holds it keeps that definition, also when the catalog learns another.
     #[must_use]
     pub fn tool(&self, name: &ToolName) -> Option<Arc<Tool>> {
-        self.tools.get(name).cloned()
+        self.shelf.now().get(name).cloned()
     }
 
     /// The proxies, by the name of their destination.
@@ -118,12 +138,25 @@ impl Catalog {
         self.proxies.values().find(|proxy| proxy.tool() == tool)
     }
 
+    /// The webhook of the destination of that name, if it has one.
+    #[must_use]
+    pub fn webhook(&self, destination: &str) -> Option<&Arc<Webhook>> {
+        self.webhooks.get(destination)
+    }
+
+    /// Whether events of this destination may speak of operations of that tool: only of its own.
+    #[must_use]
+    pub fn speaks_for(&self, destination: &str, tool: &ToolName) -> bool {
+        let sends = self.tool(tool).is_some_and(|tool| tool.destination_name() == destination);
+        sends || self.proxies.get(destination).is_some_and(|proxy| proxy.tool() == tool)
+    }
+
     /// What two proxies, or a proxy and a tool, cannot share.
     fn check_proxies(&self, problems: &mut Problems<'_>) {
         let mut ports = BTreeMap::new();
         for (name, proxy) in &self.proxies {
             let path = ["destination", name.as_str()];
-            if self.tools.contains_key(proxy.tool()) {
+            if self.tool(proxy.tool()).is_some() {
                 let problem = format!("the tool {} has the name under which the proxy's writes are kept", proxy.tool());
                 problems.add(&path, problem, "give the tool another name: name = \"…\"");
             }
@@ -138,7 +171,7 @@ impl Catalog {
 
     fn add(&mut self, problems: &mut Problems<'_>, built: build_tool::Built) {
         let build_tool::Built { key, tool } = built;
-        if let Some(other) = self.tools.get(&tool.name) {
+        if let Some(other) = self.tool(&tool.name) {
             problems.add(
                 &["destination", tool.destination_name(), "tool", &key],
                 format!("the tool {} is already one of destination {:?}", tool.name, other.destination_name()),
@@ -146,7 +179,7 @@ impl Catalog {
             );
             return;
         }
-        self.tools.insert(tool.name.clone(), Arc::new(tool));
+        self.shelf.put(Arc::new(tool));
     }
 }
 

@@ -5,7 +5,7 @@ mod source;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use onceward_core::contract::{Locator, Lookup, MarkerField, Predicate, Span};
+use onceward_core::contract::{IsError, Locator, Lookup, MarkerField, Predicate, Span};
 use onceward_core::pointer::Pointer;
 use serde::Deserialize;
 use serde_json::Value;
@@ -53,6 +53,62 @@ pub(crate) struct ProxyText {
     pub(crate) deadline: Option<Span>,
     #[serde(default)]
     pub(crate) retry: RetryText,
+}
+
+/// `[mcp.NAME]`, without `contract`, `auth` and `tool`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpText {
+    pub(crate) command: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) url: Option<String>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) reads: Vec<String>,
+    #[serde(default)]
+    pub(crate) prefix: String,
+    pub(crate) account: Option<String>,
+    #[serde(default)]
+    pub(crate) scope: BTreeMap<String, String>,
+    pub(crate) connect_timeout: Option<Span>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) max_in_flight: Option<u32>,
+    /// A built-in set of refusals, by the name of the server that they are of.
+    pub(crate) refusals: Option<String>,
+    pub(crate) refused_if: Option<Predicate>,
+    pub(crate) is_error: Option<IsError>,
+    pub(crate) without_identity: Option<WithoutIdentity>,
+    pub(crate) approval: Option<Approval>,
+}
+
+/// `[mcp.NAME.tool.NAME]`, without `contract`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpToolText {
+    pub(crate) version: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    #[serde(default)]
+    pub(crate) free_text: Vec<Pointer>,
+    #[serde(default)]
+    pub(crate) volatile: Vec<Pointer>,
+    #[serde(default)]
+    pub(crate) business_key: Vec<Pointer>,
+    pub(crate) without_identity: Option<WithoutIdentity>,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) deadline: Option<Span>,
+    #[serde(default)]
+    pub(crate) retry: RetryText,
+    pub(crate) refused_if: Option<Predicate>,
+    pub(crate) success_if: Option<Predicate>,
+    pub(crate) is_error: Option<IsError>,
+    pub(crate) effect_id: Option<EffectPlace>,
+    pub(crate) marker: Option<MarkerField>,
+    pub(crate) lookup: Option<Lookup>,
 }
 
 /// `auth = { … }`: one of the three ways.

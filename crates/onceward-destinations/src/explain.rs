@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use onceward_core::contract::{Contract, LookupRequest};
+use onceward_core::contract::{Contract, IsError, LookupRequest};
 use onceward_core::event::Cause;
 use onceward_core::evidence::{NextCheck, RedriveCase, ScopeEquality, may_redrive, next_check};
 use onceward_core::key::{AttemptNumber, Generation};
+use onceward_core::pointer::Pointer;
 use onceward_core::state::Uncertain;
 use onceward_core::time::Timestamp;
 use serde::Serialize;
@@ -60,6 +61,7 @@ impl Catalog {
     pub fn explain(&self) -> Vec<ToolLine> {
         let mut lines: Vec<ToolLine> = self.tools().iter().map(|tool| line(tool)).collect();
         lines.extend(self.proxies().map(|proxy| proxy_line(proxy)));
+        lines.extend(self.expected());
         lines.sort_by(|one, other| one.tool.cmp(&other.tool));
         lines
     }
@@ -70,7 +72,12 @@ fn line(tool: &Tool) -> ToolLine {
     let none = || "none".to_owned();
     let (key, carrier, lookup, lost) = match tool.effect() {
         Effect::Read => (none(), none(), none(), "it is read again".to_owned()),
-        Effect::Write => (key(tool), tool.target.carrier(), lookup(contract), lost_reply(contract)),
+        Effect::Write => (
+            key(tool.without_identity(), tool.approval()),
+            tool.target.carrier(),
+            lookup(contract),
+            lost_reply(contract),
+        ),
     };
     ToolLine {
         tool: tool.name().to_string(),
@@ -100,9 +107,36 @@ fn proxy_line(proxy: &Proxy) -> ToolLine {
     }
 }
 
-fn key(tool: &Tool) -> String {
-    let without = without(tool.without_identity());
-    match tool.approval() {
+/// A tool of an MCP server that was not asked yet: what the configuration alone says of it.
+pub(crate) fn expected(
+    tool: String,
+    server: &str,
+    effect: Effect,
+    (identity, approval): (WithoutIdentity, Approval),
+    contract: &Contract,
+    carrier: String,
+) -> ToolLine {
+    let none = || "none".to_owned();
+    let (key, carrier, lookup, lost_reply) = match effect {
+        Effect::Read => (none(), none(), none(), "it is read again".to_owned()),
+        Effect::Write => (key(identity, approval), carrier, lookup(contract), lost_reply(contract)),
+    };
+    ToolLine {
+        tool,
+        destination: server.to_owned(),
+        contract: contract.id.clone(),
+        effect,
+        key,
+        carrier,
+        lookup,
+        lost_reply,
+        warnings: Vec::new(),
+    }
+}
+
+fn key(identity: WithoutIdentity, approval: Approval) -> String {
+    let without = without(identity);
+    match approval {
         Approval::None => format!("the caller's operation id ({without})"),
         Approval::Required => format!("the caller's operation id ({without}; a person approves each)"),
     }
@@ -194,6 +228,50 @@ const NEW_KEY: [&str; 8] = [
 /// Argument names under which a model would put a key of its own.
 const KEY_ARGUMENTS: [&str; 5] = ["idempotency_key", "idempotencykey", "request_id", "requestid", "client_token"];
 
+/// What somebody should look at in a tool of an MCP server. `key` is the argument that the contract fills in.
+pub(crate) fn mcp_warnings(
+    effect: Effect,
+    description: &str,
+    schema: &Schema,
+    key: Option<&Pointer>,
+    is_error: IsError,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if effect == Effect::Read {
+        return warnings;
+    }
+    warnings.extend(new_key_warning(description, schema));
+    let properties = schema.document().get("properties").and_then(serde_json::Value::as_object);
+    for name in properties.into_iter().flat_map(serde_json::Map::keys) {
+        let filled_in = key.is_some_and(|at| at.tokens().first() == Some(name));
+        if KEY_ARGUMENTS.contains(&name.to_lowercase().as_str()) && !filled_in {
+            warnings.push(format!(
+                "its argument {name:?} looks like a key, which a model would invent; if the server recognises it, let the contract \
+                 fill it in: key = {{ carriers = [{{ in = \"argument\", name = {name:?} }}] }}"
+            ));
+        }
+    }
+    warnings.extend(is_error_warning(is_error));
+    warnings
+}
+
+/// What is said wherever an error is taken for a refusal: somebody took the risk, and others should see it.
+pub(crate) fn is_error_warning(is_error: IsError) -> Option<String> {
+    match is_error {
+        IsError::Uncertain => None,
+        IsError::Refused => Some(
+            "is_error = \"refused\": an error that comes after the effect is taken for a refusal, and the call may then be made again"
+                .to_owned(),
+        ),
+    }
+}
+
+fn new_key_warning(description: &str, schema: &Schema) -> Option<String> {
+    let texts = format!("{description} {}", schema.document()).to_lowercase();
+    let words = NEW_KEY.iter().find(|words| texts.contains(**words))?;
+    Some(format!("its description says {words:?}: a model that follows it makes each repetition a new operation"))
+}
+
 /// What somebody should look at in a tool.
 pub(crate) fn warnings(effect: Effect, description: &str, schema: &Schema, mapping: &Mapping) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -203,12 +281,7 @@ pub(crate) fn warnings(effect: Effect, description: &str, schema: &Schema, mappi
     if mapping.method == http::Method::GET {
         warnings.push("it writes with GET; if it only reads, say read = true".to_owned());
     }
-    let texts = format!("{description} {}", schema.document()).to_lowercase();
-    if let Some(words) = NEW_KEY.iter().find(|words| texts.contains(**words)) {
-        warnings.push(format!(
-            "its description says {words:?}: a model that follows it makes each repetition a new operation"
-        ));
-    }
+    warnings.extend(new_key_warning(description, schema));
     let properties = schema.document().get("properties").and_then(serde_json::Value::as_object);
     for name in properties.into_iter().flat_map(serde_json::Map::keys) {
         if KEY_ARGUMENTS.contains(&name.to_lowercase().as_str()) {

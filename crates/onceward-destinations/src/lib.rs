@@ -14,10 +14,12 @@ pub mod explain;
 pub mod http;
 pub mod limits;
 pub mod mcp;
+pub mod notice;
 pub mod proxy;
 pub mod schema;
 pub mod secrets;
 pub mod tool;
+pub mod webhook;
 
 mod auth;
 mod carrier;
@@ -25,6 +27,7 @@ mod config;
 mod mapping;
 mod places;
 mod question;
+mod refusals;
 mod requests;
 mod template;
 

@@ -137,8 +137,33 @@ pub const MCP_PAGES_MAX: usize = 64;
 /// The most patterns in `reads` of one server: they are looked at for each tool that it offers.
 pub const MCP_READS_MAX: usize = 256;
 
+/// How long a notice may take from its first byte to its answer. Its receiver has only to take it.
+pub const NOTICE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Bytes of the key that notices are signed with: what Standard Webhooks asks for.
+pub const NOTICE_SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
 const _: () = assert!(MCP_START_WITHIN.as_millis() < MCP_CONNECT_WITHIN.as_millis());
 const _: () = assert!(RECONNECT_FIRST.as_millis() < RECONNECT_MAX.as_millis());
+/// How far the time of an event's signature may be from ours, unless the configuration says otherwise: what Standard Webhooks and
+/// Stripe recommend.
+pub const WEBHOOK_TOLERANCE: Duration = Duration::from_secs(5 * 60);
+
+/// The furthest that a configuration may set. Within it a recorded event could be played again.
+pub const WEBHOOK_TOLERANCE_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Secrets of one webhook: one in use, and others while it is exchanged.
+pub const WEBHOOK_SECRETS_MAX: usize = 4;
+
+/// The shortest secret, in bytes: shorter ones can be guessed from one event. Stripe's and Svix' own are longer.
+pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
+
+/// Signatures of one event that are looked at: a sender that exchanges its secret sends two.
+pub const WEBHOOK_SIGNATURES_MAX: usize = 8;
+
+/// Names of operations in one event. One event is about one effect; a text may mention a few more.
+pub const WEBHOOK_MARKS_MAX: usize = 16;
+
 const _: () = assert!(CONNECT_TIMEOUT.as_millis() <= CONNECT_TIMEOUT_MAX.as_millis());
 const _: () = assert!(
     CONNECT_TIMEOUT_MAX.as_millis() < onceward_ledger::limits::SEND_WITHIN.as_millis(),

@@ -12,7 +12,7 @@ use crate::secrets::SecretSource;
 use crate::tool::Tool;
 
 /// The secret that every variable and file of the tests has.
-pub(crate) const SECRET: &str = "sk_live_s3cret";
+pub(crate) const SECRET: &str = "sk_live_s3cret_of_tests";
 
 /// A machine on which `TOKEN` is set and nothing else.
 pub(crate) struct OneSecret;

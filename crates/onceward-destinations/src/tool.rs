@@ -13,11 +13,12 @@ use onceward_core::retry::RetryPolicy;
 use onceward_ledger::destination::Destination;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::http::{HttpDestination, ReadError};
 use crate::limits::TITLE_BYTES_MAX;
 pub use crate::mapping::Unmappable;
-use crate::mcp::{McpTool, Watcher};
+use crate::mcp::{McpTool, UpstreamError, Watcher};
 use crate::schema::{Schema, Violations};
 use crate::template::Template;
 
@@ -303,6 +304,17 @@ impl Tool {
         match self.effect {
             Effect::Read => self.target.read(arguments, self.answer_within, watcher).await,
             Effect::Write => Err(ReadError::NotARead),
+        }
+    }
+
+    /// Passes a call of an MCP server's tool on with the caller's own parameters. `watcher` is told what the server says meanwhile.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]; also for a tool that writes, which is called through the ledger alone. Nothing was written anywhere.
+    pub async fn read_through(&self, params: Value, watcher: Watcher) -> Result<Box<RawValue>, UpstreamError> {
+        match (&self.target, self.effect) {
+            (Target::Mcp(mcp), Effect::Read) => mcp.pass(params, self.answer_within, Some(watcher)).await,
+            (Target::Mcp(_) | Target::Http(_), Effect::Read | Effect::Write) => Err(UpstreamError::NotARead),
         }
     }
 

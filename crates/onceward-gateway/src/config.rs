@@ -15,6 +15,9 @@ use serde::Deserialize;
 
 use self::reader::Reader;
 use crate::limits::{self, Limits};
+use crate::mcp::Elicitation;
+use crate::metrics::Access;
+use crate::notify::{Notify, NotifyText};
 
 /// The version of the configuration's form that this program reads.
 pub const VERSION: i64 = 1;
@@ -44,6 +47,12 @@ pub struct Config {
     pub origins: Vec<String>,
     /// The tools.
     pub catalog: Catalog,
+    /// Who may read the metrics.
+    pub metrics: Access,
+    /// Where people are told that they are needed, if anywhere.
+    pub notify: Option<Notify>,
+    /// Whether the person at an MCP host may be asked whether a second one is meant.
+    pub elicitation: Elicitation,
 }
 
 /// `[gateway]`.
@@ -59,6 +68,10 @@ struct GatewayText {
     hosts: Vec<String>,
     #[serde(default)]
     origins: Vec<String>,
+    #[serde(default)]
+    metrics: Access,
+    #[serde(default)]
+    elicitation: bool,
 }
 
 impl Config {
@@ -93,11 +106,14 @@ impl Config {
         version(&mut reader);
         let environment = reader.take::<Environment>("environment").unwrap_or_default();
         let ledger = ledger(&mut reader, base_dir);
-        let listen = listen(&mut reader);
+        let single = reader.take::<bool>("single_instance").unwrap_or(false);
+        let listen = listen(&mut reader, single);
         let tenant = reader.take::<TenantId>("tenant");
         let gateway: GatewayText = reader.take("gateway").unwrap_or_default();
         let limits = limits(&mut reader, &gateway);
+        let notify = notify(&mut reader, base_dir, secrets);
         reader.pass_over("destination");
+        reader.pass_over("mcp");
         reader.refuse_the_rest(&[
             "version",
             "ledger",
@@ -106,13 +122,32 @@ impl Config {
             "single_instance",
             "tenant",
             "gateway",
+            "notify",
             "destination",
+            "mcp",
         ]);
+        let catalog = Catalog::from_toml(text, &Surroundings { file, base_dir, environment, secrets });
+        if let Ok(catalog) = &catalog {
+            check_proxies(&mut reader, catalog, single);
+        }
         let mut errors = reader.into_errors();
-        match Catalog::from_toml(text, &Surroundings { file, base_dir, environment, secrets }) {
+        match catalog {
             Ok(catalog) if errors.is_empty() => {
-                let GatewayText { hosts, origins, .. } = gateway;
-                Ok(Self { ledger, listen, environment, tenant, limits, hosts, origins, catalog })
+                let GatewayText { hosts, origins, metrics, elicitation, .. } = gateway;
+                let elicitation = if elicitation { Elicitation::On } else { Elicitation::Off };
+                Ok(Self {
+                    ledger,
+                    listen,
+                    environment,
+                    tenant,
+                    limits,
+                    hosts,
+                    origins,
+                    catalog,
+                    metrics,
+                    notify,
+                    elicitation,
+                })
             }
             Ok(_) => Err(errors),
             Err(more) => {
@@ -164,10 +199,9 @@ fn ledger(reader: &mut Reader<'_>, base_dir: &Path) -> PathBuf {
     }
 }
 
-fn listen(reader: &mut Reader<'_>) -> SocketAddr {
+fn listen(reader: &mut Reader<'_>, single: bool) -> SocketAddr {
     let default = SocketAddr::from(([127, 0, 0, 1], 7070));
     let listen = reader.take::<SocketAddr>("listen").unwrap_or(default);
-    let single = reader.take::<bool>("single_instance").unwrap_or(false);
     if !listen.ip().is_loopback() && !single {
         // Two gateways on two files know nothing of each other: a call that reaches both is sent twice.
         reader.add(
@@ -179,6 +213,29 @@ fn listen(reader: &mut Reader<'_>) -> SocketAddr {
         );
     }
     listen
+}
+
+fn notify(reader: &mut Reader<'_>, base_dir: &Path, secrets: &dyn SecretSource) -> Option<Notify> {
+    match reader.take::<NotifyText>("notify")?.read(base_dir, secrets) {
+        Ok(notify) => Some(notify),
+        Err(invalid) => {
+            reader.add("notify", invalid.to_string(), "write url = \"https://…\" and secret = \"env:NAME\"");
+            None
+        }
+    }
+}
+
+/// The ports of proxies are held to the same rule as the gateway's own.
+fn check_proxies(reader: &mut Reader<'_>, catalog: &Catalog, single: bool) {
+    for proxy in catalog.proxies() {
+        if let Some(listen) = proxy.listen().filter(|listen| !listen.ip().is_loopback() && !single) {
+            reader.add(
+                "destination.listen",
+                format!("{listen} of destination {} can be reached from other machines", proxy.name()),
+                "write single_instance = true if every caller reaches this one gateway, or listen on 127.0.0.1",
+            );
+        }
+    }
 }
 
 fn limits(reader: &mut Reader<'_>, text: &GatewayText) -> Limits {
@@ -273,6 +330,32 @@ mod tests {
         let text = format!("{MINIMAL}listen = \"0.0.0.0:7070\"\n");
         assert!(read(&text).is_err());
         assert!(read(&format!("{text}single_instance = true\n")).is_ok());
+    }
+
+    #[test]
+    fn notices_need_an_address_and_a_secret_that_is_named_and_not_written() {
+        let with = |lines: &str| read(&format!("{MINIMAL}[notify]\n{lines}\n"));
+        let mistake = |lines: &str, words: &str| {
+            let errors = with(lines).unwrap_err();
+            assert!(errors.iter().any(|error| error.contains(words)), "{words}: {errors:?}");
+            assert!(!errors.iter().any(|error| error.contains("hunter2")), "{errors:?}");
+        };
+        mistake("url = \"http://chat.example.com/hunter2\"\nsecret = \"env:X\"", "https");
+        mistake("url = \"https://chat.example.com/\"\nsecret = \"hunter2\"", "env:NAME");
+        mistake("url = \"https://chat.example.com/\"\nsecret = \"env:ONCEWARD_NO_SUCH\"", "ONCEWARD_NO_SUCH");
+        mistake("url = \"https://chat.example.com/\"\nsecret = \"env:X\"\nevents = [\"all\"]", "all");
+        mistake("url = \"https://chat.example.com/\"\nsecret = \"env:PATH\"", "openssl rand");
+        assert!(read(MINIMAL).unwrap().notify.is_none());
+    }
+
+    #[test]
+    fn a_proxys_port_beyond_loopback_needs_the_same_word() {
+        let text = format!(
+            "{MINIMAL}[destination.pay]\nurl = \"http://127.0.0.1:1\"\ncontract = \"none\"\nlisten = \"0.0.0.0:7071\"\n"
+        );
+        let errors = read(&text).unwrap_err();
+        assert!(errors[0].starts_with("onceward.toml:6:") && errors[0].contains("single_instance"), "{errors:?}");
+        assert!(read(&format!("single_instance = true\n{text}")).is_ok());
     }
 
     #[test]

@@ -262,6 +262,7 @@ pub const fn status_of_code(code: Code) -> StatusCode {
         Code::LedgerCorrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
         Code::ReadFailed => StatusCode::BAD_GATEWAY,
+        Code::ToolsNotKnown => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -9,7 +9,8 @@ use axum::middleware::from_fn_with_state;
 use onceward_core::fingerprint::FingerprintKeys;
 use onceward_core::hex;
 use onceward_core::key::{InvalidName, Principal, TenantId};
-use onceward_destinations::catalog::Catalog;
+use onceward_destinations::catalog::{Catalog, NameClash};
+use onceward_destinations::limits::MCP_START_WITHIN;
 use onceward_ledger::authorize::{GrantError, InvalidPattern, ToolPattern};
 use onceward_ledger::clock::{Clock, SystemClock};
 use onceward_ledger::recover::InstanceLocked;
@@ -29,8 +30,11 @@ use crate::auth::{self, IssueError, Issued, Role};
 use crate::config::Config;
 use crate::http;
 use crate::limits::Limits;
-use crate::mcp::{self, Reach};
+use crate::mcp::{self, Elicitation, Reach};
+use crate::metrics;
+use crate::notify::{self, Notify};
 use crate::problem::Problem;
+use crate::proxy;
 use crate::telemetry;
 
 /// What a gateway is started with.
@@ -50,15 +54,34 @@ pub struct Gateway {
     pub reach: Reach,
     /// How often the engine's background work runs.
     pub intervals: Intervals,
+    /// Who may read the metrics.
+    pub metrics: metrics::Access,
+    /// Where people are told that they are needed, if anywhere.
+    pub notify: Option<Notify>,
+    /// Whether the person at an MCP host may be asked whether a second one is meant.
+    pub elicitation: Elicitation,
 }
 
 impl From<Config> for Gateway {
     fn from(config: Config) -> Self {
-        let Config { ledger, listen, tenant, limits, hosts, origins, catalog, environment: _ } = config;
+        let Config {
+            ledger,
+            listen,
+            tenant,
+            limits,
+            hosts,
+            origins,
+            catalog,
+            metrics,
+            notify,
+            elicitation,
+            environment: _,
+        } = config;
         let mut reach = Reach::default();
         reach.hosts.extend(hosts);
         reach.origins.extend(origins);
-        Self { ledger, listen, tenant, catalog, limits, reach, intervals: Intervals::default() }
+        let intervals = Intervals::default();
+        Self { ledger, listen, tenant, catalog, limits, reach, intervals, metrics, notify, elicitation }
     }
 }
 
@@ -97,6 +120,9 @@ pub enum StartError {
     /// A pattern of the first tokens is none.
     #[error(transparent)]
     Pattern(#[from] InvalidPattern),
+    /// Tools of MCP servers have names that are taken.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    NameClash(Vec<NameClash>),
     /// The process cannot be told when to stop.
     #[error("the signal to stop cannot be listened for: {0}")]
     Signal(std::io::Error),
@@ -127,6 +153,8 @@ pub struct Running {
     pub first_tokens: Option<FirstTokens>,
     /// How many operations of earlier gateways this start recovered.
     pub recovered: usize,
+    /// The proxies with a port of their own: the destination's name, and where it listens.
+    pub proxies: Vec<(String, SocketAddr)>,
     app: App,
     stop: CancellationToken,
     connections: TaskTracker,
@@ -145,7 +173,7 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] names what is in the way.
     pub async fn start(self) -> Result<Running, StartError> {
-        let Self { ledger: path, listen, tenant, catalog, limits, reach, intervals } = self;
+        let Self { ledger: path, listen, tenant, catalog, limits, reach, intervals, metrics, notify, elicitation } = self;
         let lock = InstanceLock::acquire(&path)?;
         let ledger = open(&path, intervals).await?;
         self_test(&**ledger.store()).await?;
@@ -156,23 +184,50 @@ impl Gateway {
             Some(tenant) => first_tokens(&ledger, &tenant).await?,
             None => None,
         };
-        let refused = |source| StartError::Listen { address: listen, source };
-        let listener = TcpListener::bind(listen).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        let app = App::new(ledger, catalog, limits);
+        catalog.connect(MCP_START_WITHIN).await.map_err(StartError::NameClash)?;
+        let (listener, address) = bind(listen).await?;
+        let mut ports = Vec::new();
+        for proxy in catalog.proxies() {
+            if let Some(listen) = proxy.listen() {
+                ports.push((Arc::clone(proxy), bind(listen).await?));
+            }
+        }
+        let app = App::new(ledger, catalog, limits).with_metrics(metrics).with_elicitation(elicitation);
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
+        let mut proxies = Vec::new();
+        for (proxy, (listener, address)) in ports {
+            proxies.push((proxy.name().to_owned(), address));
+            let router = limited(proxy::listener(app.clone(), proxy), app.clone());
+            tokio::spawn(accept::accept(listener, router, stop.clone(), connections.clone()));
+        }
         tokio::spawn(accept::accept(listener, router(app.clone(), reach), stop.clone(), connections.clone()));
+        if let Some(notify) = notify {
+            tokio::spawn(notify::run(app.clone(), notify, stop.clone()));
+        }
         tracing::info!(%address, ledger = %path.display(), recovered, "the gateway serves");
-        Ok(Running { address, first_tokens, recovered, app, stop, connections, _lock: lock })
+        Ok(Running { address, first_tokens, recovered, proxies, app, stop, connections, _lock: lock })
     }
+}
+
+async fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |source| StartError::Listen { address: listen, source };
+    let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
 }
 
 /// All surfaces with their limits and their log.
 pub fn router(app: App, reach: Reach) -> Router {
-    http::routes()
+    let surfaces = http::routes()
+        .merge(proxy::routes())
         .fallback(http::nothing_here)
         .with_state(app.clone())
-        .merge(mcp::router(app.clone(), reach))
+        .merge(mcp::router(app.clone(), reach));
+    limited(surfaces, app)
+}
+
+fn limited(surfaces: Router, app: App) -> Router {
+    surfaces
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), telemetry::limit))
         .layer(from_fn_with_state(app, telemetry::observe))
@@ -237,7 +292,17 @@ impl Running {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let address = self.address;
-        vec![format!("HTTP API  http://{address}/v1"), format!("MCP       http://{address}/mcp")]
+        let mut lines =
+            vec![format!("HTTP API  http://{address}/v1"), format!("MCP       http://{address}/mcp")];
+        for proxy in self.app.catalog().proxies() {
+            let name = proxy.name();
+            let own = self.proxies.iter().find(|(listening, _)| listening == name);
+            lines.push(match own {
+                Some((_, own)) => format!("Proxy     http://{own} and http://{address}/proxy/{name} for {name}"),
+                None => format!("Proxy     http://{address}/proxy/{name} for {name}"),
+            });
+        }
+        lines
     }
 
     /// Takes no new work, lets what is under way be answered and settled within the drain time, and ends.
@@ -254,6 +319,7 @@ impl Running {
             tracing::warn!("requests were still under way when the drain time ended");
         }
         self.app.ledger().shut_down(drain).await;
+        self.app.catalog().disconnect();
         tracing::info!("the gateway has stopped");
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onceward_core::contract::{Contract, Locator, Lookup, LookupRequest, MarkerField, Meaning, Predicate, Recognised, ResponseRule};
+use onceward_core::contract::{
+    Contract, Locator, Lookup, LookupRequest, MarkerField, Meaning, Predicate, Recognised, ResponseRule,
+};
 use onceward_core::fingerprint::Comparison;
 use onceward_core::key::{ToolName, ToolVersion};
 use onceward_core::limits::ATTEMPTS_MAX;

@@ -8,6 +8,13 @@ use crate::tool::Effect;
 
 impl Directory for Catalog {
     fn known(&self, tool: &ToolName) -> Option<Known> {
+        if let Some(proxy) = self.proxy_of_tool(tool) {
+            return Some(Known {
+                destination: proxy.destination(),
+                retry: *proxy.retry(),
+                answer_within: proxy.answer_within(),
+            });
+        }
         let tool = self.tool(tool)?;
         match tool.effect() {
             Effect::Read => None,

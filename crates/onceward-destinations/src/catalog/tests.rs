@@ -229,10 +229,7 @@ fn check_says_what_a_lost_reply_becomes() {
         "effect_id = \"/id\"",
         &format!("effect_id = \"/id\"\nmarker = {{ at = \"/reference\" }}\n{lookup}"),
     ));
-    assert_eq!(
-        (marked.lost_reply.as_str(), marked.lookup.as_str()),
-        ("lookup after 60 s", "GET /tickets")
-    );
+    assert_eq!((marked.lost_reply.as_str(), marked.lookup.as_str()), ("lookup after 60 s", "GET /tickets"));
     assert!(marked.to_string().contains("create_ticket (helpdesk, none): key the caller's operation id"), "{marked}");
     // A request without a body has no place for the marker, so that looking for it would prove nothing.
     let bodyless = lost(

@@ -70,7 +70,11 @@ mod tests {
     #[test]
     fn a_child_is_gone_when_every_one_that_could_have_got_the_attempt_is() {
         let children = Children::default();
-        assert_eq!(children.of_attempt(at(100)), ChildProcess::MayLive, "nothing is known of an earlier gateway's child");
+        assert_eq!(
+            children.of_attempt(at(100)),
+            ChildProcess::MayLive,
+            "nothing is known of an earlier gateway's child"
+        );
         children.started(at(100));
         assert_eq!(children.of_attempt(at(50)), ChildProcess::MayLive, "it may have been an earlier gateway's");
         assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive);

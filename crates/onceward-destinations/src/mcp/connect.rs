@@ -14,7 +14,8 @@ use super::stdio::{self, Gone, Program, StdioLink};
 use super::streamable::{Address, Begun, HttpLink};
 use super::upstream::{Connection, Request, Shared, State, Transport, Wire, link};
 use crate::limits::{
-    CONNECTION_STEADY, ERA_WITHIN, MCP_CONNECT_WITHIN, MCP_PAGES_MAX, MCP_READ_WITHIN, MCP_TOOLS_MAX, RECONNECT_FIRST, RECONNECT_MAX,
+    CONNECTION_STEADY, ERA_WITHIN, MCP_CONNECT_WITHIN, MCP_PAGES_MAX, MCP_READ_WITHIN, MCP_TOOLS_MAX, RECONNECT_FIRST,
+    RECONNECT_MAX,
 };
 
 /// How long a stream of a server's own notices may last before it is asked for anew.
@@ -31,6 +32,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         };
         tracing::warn!(server = shared.name, why, "the MCP server is not connected");
         shared.state.send_replace(State::Down(why.into()));
+        shared.failures.send_modify(|failures| *failures = failures.saturating_add(1));
         if shared.clock.uptime().saturating_sub(began) >= CONNECTION_STEADY {
             pause = RECONNECT_FIRST;
         }
@@ -93,7 +95,10 @@ async fn live_over_http(shared: &Arc<Shared>, address: &Address) -> String {
 }
 
 /// From a handshake to the end of its connection.
-async fn converse(shared: &Arc<Shared>, greeting: impl Future<Output = Result<(Wire, Conversation, Greeting), String>>) -> String {
+async fn converse(
+    shared: &Arc<Shared>,
+    greeting: impl Future<Output = Result<(Wire, Conversation, Greeting), String>>,
+) -> String {
     let connected = async {
         let (wire, conversation, greeting) = greeting.await?;
         let connection = Arc::new(Connection::new(wire, conversation, greeting, shared.clock.uptime()));
@@ -149,7 +154,8 @@ async fn tools(shared: &Shared, connection: &Connection) -> Result<Vec<Value>, S
         let request = Request::plain("tools/list", params);
         let exchanged = shared.exchange(connection, request, Box::new(|| true), MCP_READ_WITHIN).await;
         let page = result(exchanged).map_err(|why| format!("its tools cannot be listed: {why}"))?;
-        let page: Value = serde_json::from_str(page.get()).map_err(|error| format!("its list of tools is broken: {error}"))?;
+        let page: Value =
+            serde_json::from_str(page.get()).map_err(|error| format!("its list of tools is broken: {error}"))?;
         tools.extend(page.get("tools").and_then(Value::as_array).into_iter().flatten().cloned());
         if tools.len() > MCP_TOOLS_MAX {
             return Err(format!("it offers more than {MCP_TOOLS_MAX} tools"));
@@ -212,7 +218,10 @@ async fn listen_modern(shared: &Arc<Shared>, connection: &Connection) -> bool {
     };
     match shared.exchange(connection, request, Box::new(|| true), LISTEN_WITHIN).await {
         Exchanged::Replied(Reply::Result(_)) | Exchanged::Lost(_) => true,
-        Exchanged::Replied(Reply::Error(_)) | Exchanged::Status { .. } | Exchanged::TooLate | Exchanged::NoConnection => false,
+        Exchanged::Replied(Reply::Error(_))
+        | Exchanged::Status { .. }
+        | Exchanged::TooLate
+        | Exchanged::NoConnection => false,
     }
 }
 
@@ -255,7 +264,11 @@ async fn greet_child(link: &StdioLink, first: First) -> Result<(Wire, Conversati
         if discovered == Discovered::Legacy {
             let greeting = read_initialized(exchanged)?;
             link.tell(&message::notification("notifications/initialized")).await;
-            return Ok((Wire::Stdio(link.clone()), Conversation { era: greeting.era.clone(), session: None }, greeting));
+            return Ok((
+                Wire::Stdio(link.clone()),
+                Conversation { era: greeting.era.clone(), session: None },
+                greeting,
+            ));
         }
     }
     match discovered {
@@ -295,7 +308,8 @@ async fn greet_over_http(address: &Address) -> Result<(Wire, Conversation, Greet
         Discovered::Legacy => {}
     }
     let legacy = HttpLink { address, version: None, session: None };
-    let Begun { exchanged, session } = ask_over_http(&legacy, "initialize", era::initialize_params(), Headers::None).await;
+    let Begun { exchanged, session } =
+        ask_over_http(&legacy, "initialize", era::initialize_params(), Headers::None).await;
     let greeting = read_initialized(exchanged)?;
     let conversation = Conversation { era: greeting.era.clone(), session };
     let method = "notifications/initialized";
@@ -334,10 +348,13 @@ async fn ask_over_http(link: &HttpLink<'_>, method: &str, params: Value, headers
 fn read_discovered(exchanged: Exchanged) -> Result<Discovered, String> {
     match exchanged {
         Exchanged::Replied(Reply::Result(result)) => {
-            let result = serde_json::from_str(result.get()).map_err(|error| format!("its answer is broken: {error}"))?;
+            let result =
+                serde_json::from_str(result.get()).map_err(|error| format!("its answer is broken: {error}"))?;
             Ok(era::discovered(&result))
         }
-        Exchanged::Replied(Reply::Error(error)) => Ok(era::not_discovered(error.code, &error.message, error.data.as_ref())),
+        Exchanged::Replied(Reply::Error(error)) => {
+            Ok(era::not_discovered(error.code, &error.message, error.data.as_ref()))
+        }
         Exchanged::Status { status: 401 | 403, .. } => Err("it refuses the credential".to_owned()),
         Exchanged::Status { status, .. } if status >= 500 => Err(format!("it answers with status {status}")),
         // 400, 404, 405, 406 and the like: it does not know the question.

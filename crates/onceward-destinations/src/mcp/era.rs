@@ -87,7 +87,8 @@ fn add_context(params: &mut Value) {
     if let Some(meta) = meta.as_object_mut() {
         meta.insert("io.modelcontextprotocol/protocolVersion".to_owned(), MODERN.into());
         meta.insert("io.modelcontextprotocol/clientInfo".to_owned(), client_info());
-        meta.insert("io.modelcontextprotocol/clientCapabilities".to_owned(), json!({}));
+        // What a caller can be asked, where the request is passed on for one; nothing for our own.
+        meta.entry("io.modelcontextprotocol/clientCapabilities").or_insert_with(|| json!({}));
     }
 }
 

@@ -76,7 +76,9 @@ pub(crate) fn notification(method: &str) -> Value {
 pub(crate) fn answer_to(id: &Value, method: &str) -> Value {
     match method {
         "ping" => json!({ "jsonrpc": "2.0", "id": id, "result": {} }),
-        _ => json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "the gateway offers nothing to a server" } }),
+        _ => {
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "the gateway offers nothing to a server" } })
+        }
     }
 }
 

@@ -54,7 +54,9 @@ impl CallPlan {
             None => None,
         };
         let companions = rules.companions.iter().map(|companion| match &companion.value {
-            CompanionValue::Made(how) => Err(format!("the contract wants {:?}: {how}; a call of a tool cannot make it", companion.name)),
+            CompanionValue::Made(how) => {
+                Err(format!("the contract wants {:?}: {how}; a call of a tool cannot make it", companion.name))
+            }
             CompanionValue::FirstSentHttpDate | CompanionValue::Text(_) => {
                 Ok((spot(companion.place, &companion.name, over)?, companion.value.clone()))
             }

@@ -14,7 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::link::{Exchanged, Lost, MayBeSent, Outgoing, Watcher};
 use super::message::{self, Incoming, Reply};
 use super::setting::Setting;
-use crate::limits::{CHILD_DRAIN, CHILD_EXIT_PATIENCE, CHILD_LOOKS, MCP_LOG_LINE_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_WRITES_AHEAD};
+use crate::limits::{
+    CHILD_DRAIN, CHILD_EXIT_PATIENCE, CHILD_LOOKS, MCP_LOG_LINE_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_WRITES_AHEAD,
+};
 
 /// What a child is started with.
 #[derive(Debug)]
@@ -30,7 +32,18 @@ pub(crate) struct Program {
 /// Variables of ours that a child gets: what a program needs to run at all. Everything else may be a secret of another
 /// destination.
 const PASSED_ON: [&str; 12] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "XDG_CACHE_HOME", "SSL_CERT_FILE",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "XDG_CACHE_HOME",
+    "SSL_CERT_FILE",
 ];
 
 /// The requests that wait for a reply. Closed for good when the child's output ends.

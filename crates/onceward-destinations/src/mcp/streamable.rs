@@ -18,7 +18,7 @@ use super::message::{self, Incoming, Reply};
 use super::sse::Events;
 use crate::auth::Auth;
 use crate::http::sending;
-use crate::limits::{MCP_MESSAGE_BYTES_MAX, RESUMES_MAX, RESUME_PAUSE};
+use crate::limits::{MCP_MESSAGE_BYTES_MAX, RESUME_PAUSE, RESUMES_MAX};
 
 /// Where a server is, and as whom it is asked.
 #[derive(Debug)]

@@ -102,6 +102,19 @@ impl McpTool {
         Ok(answer_of(&result, MCP_MESSAGE_BYTES_MAX))
     }
 
+    /// Calls a tool that only reads with a caller's own parameters, what is beside the arguments too, and gives its result as it was
+    /// written.
+    pub(crate) async fn pass(
+        &self,
+        mut params: Value,
+        answer_within: Duration,
+        watcher: Option<Watcher>,
+    ) -> Result<Box<RawValue>, UpstreamError> {
+        let headers = self.argument_headers(params.get("arguments").unwrap_or(&Value::Null));
+        params["name"] = Value::from(self.remote.as_str());
+        self.upstream.call_reading(params, headers, answer_within, watcher).await
+    }
+
     async fn ask_once(&self, question: &Question) -> Asked {
         let LookupRequest::Tool { tool, args } = &question.lookup.request else { return Asked::NoWay };
         let arguments = match tool_arguments(args, question) {
@@ -177,7 +190,11 @@ fn result_seen(raw: &RawValue) -> Observed {
         Some(_) => false,
     };
     match complete {
-        true => Observed::McpResult { is_error: is_error(&result), text: tool_text(&result), answer: answer_of(raw, ANSWER_BYTES_MAX) },
+        true => Observed::McpResult {
+            is_error: is_error(&result),
+            text: tool_text(&result),
+            answer: answer_of(raw, ANSWER_BYTES_MAX),
+        },
         false => Observed::McpStreamLost,
     }
 }

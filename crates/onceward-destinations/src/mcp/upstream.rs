@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) tools: watch::Sender<Option<Arc<Vec<Value>>>>,
     /// The server says that its tools are others now.
     pub(crate) relist: Notify,
+    /// How often it could not be connected, or was lost.
+    pub(crate) failures: watch::Sender<u32>,
     notices: broadcast::Sender<Notice>,
     ids: AtomicU64,
 }
@@ -172,6 +174,7 @@ impl McpUpstream {
             state: watch::Sender::new(State::Down("it was not connected yet".into())),
             tools: watch::Sender::new(None),
             relist: Notify::new(),
+            failures: watch::Sender::new(0),
             notices: broadcast::Sender::new(MCP_NOTICES_AHEAD),
             ids: AtomicU64::new(1),
         });
@@ -183,6 +186,26 @@ impl McpUpstream {
         let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
         if supervisor.is_none() {
             *supervisor = Some(tokio::spawn(supervise(Arc::clone(&self.shared))));
+        }
+    }
+
+    /// Ends the connection, and the child that it may have. What was under way is lost.
+    pub(crate) fn disconnect(&self) {
+        let supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(supervisor) = supervisor {
+            supervisor.abort();
+            self.shared.state.send_replace(State::Down("the gateway is stopping".into()));
+        }
+    }
+
+    /// Waits until the server has said which tools it has, or has failed: twice, because some older servers end at the first
+    /// question of the newer revision.
+    pub(crate) async fn settled(&self) {
+        let (mut tools, mut failures) = (self.shared.tools.subscribe(), self.shared.failures.subscribe());
+        // Senders live as long as we do, so that neither wait ends before its time.
+        tokio::select! {
+            _ = tools.wait_for(Option::is_some) => {}
+            _ = failures.wait_for(|failures| *failures >= 2) => {}
         }
     }
 
@@ -318,7 +341,8 @@ impl Shared {
             let mut pause = READ_PAUSE;
             for sent in 1.. {
                 let connection = self.connected(within).await?;
-                let outgoing = Request { method, params: params.clone(), headers: headers.clone(), watcher: watcher.clone() };
+                let outgoing =
+                    Request { method, params: params.clone(), headers: headers.clone(), watcher: watcher.clone() };
                 let exchanged = self.exchange(&connection, outgoing, Box::new(|| true), within).await;
                 let error = match exchanged {
                     Exchanged::Replied(Reply::Result(result)) => return Ok(result),
@@ -365,7 +389,11 @@ impl Shared {
 
     /// Asks a session that was silent for a while whether it is still known, before a write goes into it. A ping does
     /// nothing, so it can be lost without a doubt about anything.
-    async fn still_knows_us(&self, connection: &Connection, time_to_send: &(dyn Fn() -> Option<Duration> + Send + Sync)) -> bool {
+    async fn still_knows_us(
+        &self,
+        connection: &Connection,
+        time_to_send: &(dyn Fn() -> Option<Duration> + Send + Sync),
+    ) -> bool {
         let silent = {
             let answered_at = connection.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
             self.clock.uptime().saturating_sub(*answered_at)
@@ -420,7 +448,9 @@ impl Shared {
                 let mut answered_at = connection.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
                 *answered_at = self.clock.uptime();
             }
-            Exchanged::Lost(Lost::SessionGone) => self.give_up(connection, "the server does not know the session any more"),
+            Exchanged::Lost(Lost::SessionGone) => {
+                self.give_up(connection, "the server does not know the session any more")
+            }
             Exchanged::TooLate | Exchanged::NoConnection | Exchanged::Status { .. } | Exchanged::Lost(_) => {}
         }
     }

@@ -118,7 +118,7 @@ impl Draft {
                 element.satisfy(&wanted.is, message_at);
                 put(&mut self.body, &wanted.at, Value::Array(vec![element.body]));
             }
-            Predicate::TextContains(texts) => {
+            Predicate::TextContains(texts) | Predicate::TextStartsWith(texts) => {
                 if let Some(first) = texts.first() {
                     put(&mut self.body, message_at, first.as_str().into());
                 }
@@ -169,7 +169,8 @@ impl Draft {
             | Predicate::BodyIn(_)
             | Predicate::BodyTextContains(_)
             | Predicate::AnyElement(_)
-            | Predicate::TextContains(_) => {}
+            | Predicate::TextContains(_)
+            | Predicate::TextStartsWith(_) => {}
         }
     }
 }
