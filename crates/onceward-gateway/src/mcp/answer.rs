@@ -6,12 +6,16 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use onceward_core::classify::TOOL_RESULT;
 use onceward_core::code::Repeat;
 use onceward_core::outcome::{AnswerSource, Dispatched, Envelope, NextAction, Outcome};
 use onceward_core::receipt::Answer;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents, ResultType};
 use serde_json::{Value, json};
 
+use super::exchange::CallerEra;
+use super::raw::RawObject;
+use super::through::{Keeping, fit};
 use crate::http::AnswerView;
 use crate::problem::Problem;
 
@@ -28,6 +32,29 @@ pub(crate) fn told(envelope: &Envelope) -> CallToolResult {
     };
     result.meta = Some(meta(envelope));
     result
+}
+
+/// The result of an MCP server's tool as it was stored, digit for digit, with ours beside it; none for what is told in our words.
+///
+/// A refusal is the server's own result too, with its `isError`: it is an answer, and the same one on every repetition.
+pub(crate) fn stored(envelope: &Envelope, era: CallerEra) -> Option<RawObject> {
+    match (shape(envelope.outcome), envelope.outcome) {
+        (Shape::Destination, _) | (Shape::Envelope, Outcome::Rejected) => {}
+        (Shape::Envelope, _) => return None,
+    }
+    let mut result = tool_result(envelope.answer.as_ref()?)?;
+    let mut beside = result.get("_meta").and_then(|meta| meta.as_object().cloned()).unwrap_or_default();
+    beside.extend(meta(envelope).0);
+    result.set("_meta", &Value::Object(beside));
+    fit(&mut result, era, Keeping::Unsaid);
+    Some(result)
+}
+
+/// An answer that is the whole result of an MCP server's tool. One that was too large to keep is none.
+fn tool_result(answer: &Answer) -> Option<RawObject> {
+    let is_one =
+        answer.headers.iter().any(|(name, kind)| name.eq_ignore_ascii_case("content-type") && kind == TOOL_RESULT);
+    RawObject::read(std::str::from_utf8(&answer.body).ok().filter(|_| is_one)?)
 }
 
 /// Whose words a result is made of.

@@ -7,13 +7,16 @@
 use std::sync::{Arc, OnceLock};
 
 use onceward_core::canonical::Canonical;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Mutex, mpsc};
 
 use super::limits::TOLD_AHEAD;
 use super::raw::RawObject;
 use super::strict::Request;
+
+/// Where a request of the stateless era says its revision.
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// A request under way. All clones are one.
 #[derive(Clone)]
@@ -23,8 +26,19 @@ pub(crate) struct Exchange {
 
 struct Inner {
     request: Request,
+    /// What a caller of the session era can be asked while its request is under way.
+    can: Map<String, Value>,
     result: OnceLock<RawObject>,
     to_caller: ToCaller,
+}
+
+/// Of which era a caller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallerEra {
+    /// Each request says what it is.
+    Modern,
+    /// There was a handshake before it.
+    Legacy,
 }
 
 /// The way back to a caller while its request is under way.
@@ -38,24 +52,41 @@ enum ToCaller {
 }
 
 impl Exchange {
-    /// Of a caller that takes one JSON answer.
+    /// Of a caller that takes one JSON answer. It can be asked nothing.
     pub(crate) fn plain(request: Request) -> Self {
-        Self::new(request, ToCaller::None)
+        Self::new(request, Map::new(), ToCaller::None)
     }
 
     /// Of a caller that takes a stream, and what is to be told to it.
-    pub(crate) fn streamed(request: Request) -> (Self, mpsc::Receiver<Value>) {
+    pub(crate) fn streamed(request: Request, can: Map<String, Value>) -> (Self, mpsc::Receiver<Value>) {
         let (sender, messages) = mpsc::channel(TOLD_AHEAD);
-        (Self::new(request, ToCaller::Stream(sender)), messages)
+        (Self::new(request, can, ToCaller::Stream(sender)), messages)
     }
 
     /// Of a caller at the other end of a pipe.
-    pub(crate) fn piped(request: Request, out: Arc<Mutex<dyn AsyncWrite + Send + Unpin>>) -> Self {
-        Self::new(request, ToCaller::Pipe(out))
+    pub(crate) fn piped(
+        request: Request,
+        can: Map<String, Value>,
+        out: Arc<Mutex<dyn AsyncWrite + Send + Unpin>>,
+    ) -> Self {
+        Self::new(request, can, ToCaller::Pipe(out))
     }
 
-    fn new(request: Request, to_caller: ToCaller) -> Self {
-        Self { inner: Arc::new(Inner { request, result: OnceLock::new(), to_caller }) }
+    fn new(request: Request, can: Map<String, Value>, to_caller: ToCaller) -> Self {
+        Self { inner: Arc::new(Inner { request, can, result: OnceLock::new(), to_caller }) }
+    }
+
+    /// Of which era the caller is.
+    pub(crate) fn era(&self) -> CallerEra {
+        match self.params().get("_meta").and_then(|meta| meta.get(PROTOCOL_VERSION)) {
+            Some(_) => CallerEra::Modern,
+            None => CallerEra::Legacy,
+        }
+    }
+
+    /// What a caller of the session era can be asked.
+    pub(crate) fn can(&self) -> &Map<String, Value> {
+        &self.inner.can
     }
 
     /// The parameters, as the strict rules read them; an object, empty where the caller sent none.

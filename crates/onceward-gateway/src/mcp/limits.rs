@@ -31,5 +31,29 @@ pub(crate) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// what a destination may answer; this is above that.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
+/// What an upstream server told and its caller has not taken yet; more is dropped, as each is replaced by the next.
+pub(crate) const HEARD_AHEAD: usize = 256;
+
+/// Pages of a list that are read of one upstream server. Some servers give the same cursor for ever.
+pub(crate) const PAGES_MAX: usize = 100;
+
+/// How often a server may ask its caller something before it answers.
+pub(crate) const ROUNDS_MAX: usize = 10;
+
+/// How long a request for a resource, a prompt or a list may take at an upstream server.
+pub(crate) const PASSED_ON_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a caller may take to answer a question of an upstream server. People answer some of them.
+pub(crate) const QUESTION_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Questions to callers that wait for an answer at one time. Each holds a request open.
+pub(crate) const QUESTIONS_OPEN_MAX: usize = 1024;
+
+/// Callers whose level of logging is kept.
+pub(crate) const LEVELS_KEPT_MAX: usize = 4096;
+
+/// Resources that callers of the session era watch, of all principals together.
+pub(crate) const WATCHED_MAX: usize = 4096;
+
 const _: () = assert!(WAIT_MAX.as_secs() < 30, "hosts with a patience of half a minute must get an answer");
 const _: () = assert!(PROGRESS_EVERY.as_millis() < WAIT_MAX.as_millis());

@@ -31,6 +31,30 @@ pub(crate) fn listed(tool: &Tool) -> Listed {
     listed.with_annotations(annotations)
 }
 
+/// A tool in a list. One of an MCP server is shown as the server defines it, every field; ours is the handle of a write, and the
+/// argument that the ledger fills in is not shown.
+pub(crate) fn shown(tool: &Tool) -> Value {
+    let Some(mcp) = tool.mcp() else { return json!(listed(tool)) };
+    let mut shown = mcp.definition().clone();
+    shown["name"] = Value::from(tool.name().as_str());
+    let mut own = shown.get("inputSchema").cloned().unwrap_or_else(|| json!({}));
+    if let Some(key) = mcp.key_argument() {
+        hide(&mut own, key.trim_start_matches('/'));
+    }
+    shown["inputSchema"] = Value::Object(schema(&own, handle(tool)));
+    shown
+}
+
+/// Takes an argument out of a schema.
+fn hide(schema: &mut Value, argument: &str) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.shift_remove(argument);
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name != argument);
+    }
+}
+
 /// The status tool as a host sees it.
 pub(crate) fn status_tool() -> Listed {
     let schema = json!({

@@ -7,17 +7,20 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use onceward_ledger::authorize::Grant;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, NumberOrString, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
+use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::exchange::{Exchange, write_line};
 use super::limits::{MESSAGE_BYTES_MAX, PIPE_AHEAD};
+use super::questions::{Delivered, Questions, can_be_asked};
 use super::strict::{self, Message, Refused, Size};
 
 /// The two ends of a pipe as a transport.
@@ -34,12 +37,13 @@ impl Pipe {
     pub(crate) fn open(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
+        peer: Peer,
     ) -> Self {
         let out: Out = Arc::new(tokio::sync::Mutex::new(output));
         let ids = Ids::default();
         let (sender, messages) = mpsc::channel(PIPE_AHEAD);
         // A task of its own: the library drops a pending read whenever it has something to send.
-        tokio::spawn(read_lines(BufReader::new(input), Arc::clone(&out), ids.clone(), sender));
+        tokio::spawn(read_lines(BufReader::new(input), Arc::clone(&out), ids.clone(), sender, peer));
         Self { messages, out, ids }
     }
 }
@@ -68,6 +72,7 @@ async fn read_lines<R: AsyncRead + Unpin>(
     out: Out,
     ids: Ids,
     sender: mpsc::Sender<ClientJsonRpcMessage>,
+    mut peer: Peer,
 ) {
     loop {
         let line = match next_line(&mut input).await {
@@ -80,16 +85,17 @@ async fn read_lines<R: AsyncRead + Unpin>(
         };
         let taken = match &line {
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
-            Line::Whole(bytes) => take(bytes, &out),
+            Line::Whole(bytes) => take(bytes, &out, &mut peer),
             Line::TooLong => Err(Box::new(Refused::too_large())),
         };
         match taken {
-            Ok((mut message, exchange)) => {
+            Ok(Some((mut message, exchange))) => {
                 ids.inward(&mut message, exchange);
                 if sender.send(message).await.is_err() {
                     return;
                 }
             }
+            Ok(None) => {}
             Err(refused) => {
                 if let Err(error) = write_line(&out, refused.to_json().to_string().into_bytes()).await {
                     tracing::warn!(%error, "the pipe cannot be written any more");
@@ -100,9 +106,26 @@ async fn read_lines<R: AsyncRead + Unpin>(
     }
 }
 
+/// Who is at the other end.
+pub(crate) struct Peer {
+    /// As whom it calls.
+    pub(crate) grant: Arc<Grant>,
+    /// What it is asked.
+    pub(crate) questions: Questions,
+    /// What it can be asked, as its handshake said.
+    can: Map<String, Value>,
+}
+
+impl Peer {
+    pub(crate) fn new(grant: Arc<Grant>, questions: Questions) -> Self {
+        Self { grant, questions, can: Map::new() }
+    }
+}
+
 type Taken = (ClientJsonRpcMessage, Option<Exchange>);
 
-fn take(bytes: &[u8], out: &Out) -> Result<Taken, Box<Refused>> {
+/// Reads a line; nothing goes on of one that answers a question.
+fn take(bytes: &[u8], out: &Out, peer: &mut Peer) -> Result<Option<Taken>, Box<Refused>> {
     let read = strict::read(bytes)?;
     let mut message: ClientJsonRpcMessage = serde_json::from_slice(bytes).map_err(|_| {
         let error = ErrorData::invalid_request("this is no message of the protocol", None);
@@ -110,11 +133,18 @@ fn take(bytes: &[u8], out: &Out) -> Result<Taken, Box<Refused>> {
     })?;
     Ok(match read {
         Message::Request(request) => {
-            let exchange = Exchange::piped(request, Arc::clone(out));
+            if request.method == "initialize" {
+                peer.can = can_be_asked(&request.params["capabilities"]);
+            }
+            let exchange = Exchange::piped(request, peer.can.clone(), Arc::clone(out));
             message.insert_extension(exchange.clone());
-            (message, Some(exchange))
+            Some((message, Some(exchange)))
         }
-        Message::Reply(_) | Message::Notification => (message, None),
+        Message::Reply(reply) => match peer.questions.answer(&peer.grant, reply) {
+            Delivered::Taken => None,
+            Delivered::NoSuchQuestion => Some((message, None)),
+        },
+        Message::Notification(_) => Some((message, None)),
     })
 }
 

@@ -33,9 +33,25 @@ impl RawObject {
         self.0.iter().any(|(key, _)| key == name)
     }
 
+    /// The elements of a member that is a list, as they were written; none where it is no list.
+    pub(crate) fn items(&self, name: &str) -> Vec<Box<RawValue>> {
+        let member = self.0.iter().find(|(key, _)| key == name);
+        member.and_then(|(_, value)| serde_json::from_str(value.get()).ok()).unwrap_or_default()
+    }
+
+    /// Puts a list in, of elements as they were written.
+    pub(crate) fn set_items(&mut self, name: &str, items: &[Box<RawValue>]) {
+        let texts: Vec<&str> = items.iter().map(|item| item.get()).collect();
+        self.put(name, format!("[{}]", texts.join(",")));
+    }
+
     /// Puts a member in, in the place of the one of that name.
     pub(crate) fn set(&mut self, name: &str, value: &Value) {
-        let Ok(value) = RawValue::from_string(value.to_string()) else { return };
+        self.put(name, value.to_string());
+    }
+
+    fn put(&mut self, name: &str, text: String) {
+        let Ok(value) = RawValue::from_string(text) else { return };
         match self.0.iter_mut().find(|(key, _)| key == name) {
             Some((_, place)) => *place = value,
             None => self.0.push((name.to_owned(), value)),

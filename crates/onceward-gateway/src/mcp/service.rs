@@ -9,21 +9,31 @@ use http::request::Parts;
 use onceward_core::canonical::Canonical;
 use onceward_core::code::Code;
 use onceward_core::key::ToolName;
-use onceward_destinations::tool::Tool;
+use onceward_destinations::tool::{Effect, Tool};
 use onceward_ledger::authorize::{Grant, Scope};
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool as Listed,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptsCapability,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourcesCapability,
+    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+    Tool as Listed, ToolsCapability, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::answer;
 use super::exchange::Exchange;
 use super::identity::{Carriers, gather};
+use super::levels::Levels;
 use super::limits::{PROGRESS_EVERY, TOOLS_TTL_MS, WAIT_MAX};
-use super::listing::{STATUS_TOOL, handle, listed, status_tool};
+use super::listen::{Watched, can_tell_of_changes};
+use super::listing::{STATUS_TOOL, handle, listed, shown, status_tool};
+use super::questions::Questions;
+use super::raw::RawObject;
+use super::through::{Keeping, List, fit};
 use crate::app::{App, Called, ToolCall};
 use crate::problem::Problem;
 
@@ -37,8 +47,13 @@ const INSTRUCTIONS: &str = "Tools that write go through a ledger of operations. 
 /// The server, of whoever is let in.
 #[derive(Clone)]
 pub(crate) struct Front {
-    app: App,
+    pub(crate) app: App,
     caller: Caller,
+    pub(crate) questions: Questions,
+    pub(crate) levels: Levels,
+    pub(crate) watched: Watched,
+    /// Told when a caller watches one more resource.
+    pub(crate) watching: Arc<Notify>,
 }
 
 /// Whose calls these are.
@@ -55,8 +70,19 @@ pub(crate) enum Caller {
 pub(crate) struct LetIn(pub(crate) Arc<Grant>);
 
 impl Front {
-    pub(crate) const fn new(app: App, caller: Caller) -> Self {
-        Self { app, caller }
+    pub(crate) fn new(app: App, caller: Caller) -> Self {
+        Self {
+            app,
+            caller,
+            questions: Questions::default(),
+            levels: Levels::default(),
+            watched: Watched::default(),
+            watching: Arc::default(),
+        }
+    }
+
+    pub(crate) fn grant_of(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Grant>, ErrorData> {
+        self.grant(context.extensions.get::<Parts>())
     }
 
     fn grant(&self, parts: Option<&Parts>) -> Result<Arc<Grant>, ErrorData> {
@@ -83,6 +109,12 @@ impl Front {
             // Unknown and not permitted are one answer: what one may not call does not exist.
             return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
         };
+        if tool.effect() == Effect::Read
+            && let Some(read) = self.pass_read(&tool, &grant, exchange).await
+        {
+            exchange.answer_with(read?);
+            return Ok(CallToolResult::default());
+        }
         match self.tool_call(&tool, arguments, &context.meta.0.0, parts.map(|parts| &parts.headers)) {
             Ok(call) => Ok(self.run(&grant, call, exchange).await),
             Err(problem) => Ok(answer::refused(&problem)),
@@ -113,7 +145,12 @@ impl Front {
 
     async fn run(&self, grant: &Grant, call: ToolCall, exchange: &Exchange) -> CallToolResult {
         match with_progress(exchange, self.app.call(grant, call)).await {
-            Ok(Called::Operation(envelope)) => answer::told(&envelope),
+            Ok(Called::Operation(envelope)) => {
+                if let Some(result) = answer::stored(&envelope, exchange.era()) {
+                    exchange.answer_with(result);
+                }
+                answer::told(&envelope)
+            }
             Ok(Called::Read(read)) => answer::read(&read),
             Err(problem) => answer::refused(&problem),
         }
@@ -133,12 +170,42 @@ impl Front {
         }
     }
 
-    fn all_tools(&self, grant: &Grant) -> Vec<Listed> {
+    /// What is offered: tools, and what any server behind us can do. Who reaches none of them finds their lists empty.
+    fn capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        capabilities.extensions = Some([(EXTENSION.to_owned(), JsonObject::new())].into());
+        let servers = self.servers();
+        if servers.is_empty() {
+            return capabilities;
+        }
+        let can = |capability: &str| {
+            servers.iter().any(|server| server.greeting().is_some_and(|greeting| greeting.can(capability)))
+        };
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = Some(true);
+        capabilities.tools = Some(tools);
+        if can("resources") {
+            let mut resources = ResourcesCapability::default();
+            resources.subscribe = servers.iter().any(|server| can_tell_of_changes(server)).then_some(true);
+            resources.list_changed = Some(true);
+            capabilities.resources = Some(resources);
+        }
+        if can("prompts") {
+            let mut prompts = PromptsCapability::default();
+            prompts.list_changed = Some(true);
+            capabilities.prompts = Some(prompts);
+        }
+        capabilities.completions = can("completions").then(JsonObject::new);
+        capabilities.logging = can("logging").then(JsonObject::new);
+        capabilities
+    }
+
+    fn all_tools(&self, grant: &Grant) -> Vec<Value> {
         let mut tools = self.app.tools_of(grant);
         tools.retain(|tool| grant.has(Scope::Execute) && tool.name().as_str() != STATUS_TOOL);
-        let mut all: Vec<Listed> = tools.iter().map(|tool| listed(tool)).collect();
+        let mut all: Vec<Value> = tools.iter().map(|tool| shown(tool)).collect();
         if grant.has(Scope::Read) {
-            all.push(status_tool());
+            all.push(json!(status_tool()));
         }
         all
     }
@@ -146,9 +213,7 @@ impl Front {
 
 impl ServerHandler for Front {
     fn get_info(&self) -> ServerConfig {
-        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
-        capabilities.extensions = Some([(EXTENSION.to_owned(), JsonObject::new())].into());
-        ServerConfig::new(capabilities)
+        ServerConfig::new(self.capabilities())
             .with_server_info(Implementation::new("onceward", env!("CARGO_PKG_VERSION")).with_title("Onceward"))
             .with_instructions(INSTRUCTIONS)
     }
@@ -162,12 +227,14 @@ impl ServerHandler for Front {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let grant = self.grant(context.extensions.get::<Parts>())?;
-        let mut list = ListToolsResult::with_all_items(self.all_tools(&grant));
-        list.ttl_ms = Some(TOOLS_TTL_MS);
+        let grant = self.grant_of(&context)?;
+        let exchange = exchange_of(&context)?;
         // What is in it depends on the credential.
-        list.cache_scope = Some(CacheScope::Private);
-        Ok(list)
+        let list = json!({ "tools": self.all_tools(&grant), "ttlMs": TOOLS_TTL_MS, "cacheScope": "private" });
+        let mut list = RawObject::of(&list);
+        fit(&mut list, exchange.era(), Keeping::Hinted);
+        exchange.answer_with(list);
+        Ok(ListToolsResult::default())
     }
 
     async fn call_tool(
@@ -176,6 +243,92 @@ impl ServerHandler for Front {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.call(&request.name, &context).await.map(CallToolResponse::Complete)
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.pass_list(List::Resources, &context).await.map(|()| ListResourcesResult::default())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.pass_list(List::Templates, &context).await.map(|()| ListResourceTemplatesResult::default())
+    }
+
+    async fn read_resource(
+        &self,
+        _asked: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.pass_one("resources/read", "resources", Keeping::Hinted, &context).await?;
+        Ok(ReadResourceResponse::Complete(ReadResourceResult::new(Vec::new())))
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.pass_list(List::Prompts, &context).await.map(|()| ListPromptsResult::default())
+    }
+
+    async fn get_prompt(
+        &self,
+        _asked: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.pass_one("prompts/get", "prompts", Keeping::Unsaid, &context).await?;
+        Ok(GetPromptResponse::Complete(GetPromptResult::new(Vec::new())))
+    }
+
+    async fn complete(
+        &self,
+        _asked: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.pass_one("completion/complete", "completions", Keeping::Unsaid, &context).await?;
+        Ok(CompleteResult::default())
+    }
+
+    #[allow(deprecated, reason = "callers of the session era set it")]
+    async fn set_level(
+        &self,
+        _asked: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.pass_level(&context).await
+    }
+
+    #[allow(deprecated, reason = "callers of the session era subscribe this way")]
+    async fn subscribe(
+        &self,
+        asked: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watch(&asked.uri, &context)
+    }
+
+    #[allow(deprecated, reason = "callers of the session era subscribe this way")]
+    async fn unsubscribe(
+        &self,
+        asked: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.unwatch(&asked.uri, &context)
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.relay_notices(context).await
     }
 
     /// Without it the library would not compare the headers that mirror arguments with the arguments.
@@ -189,7 +342,7 @@ impl ServerHandler for Front {
 }
 
 /// The request beside what the library made of it: over HTTP the gate put it beside the request, over a pipe beside the message.
-fn exchange_of(context: &RequestContext<RoleServer>) -> Result<&Exchange, ErrorData> {
+pub(crate) fn exchange_of(context: &RequestContext<RoleServer>) -> Result<&Exchange, ErrorData> {
     context
         .extensions
         .get::<Parts>()

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::exchange::Exchange;
 use super::limits::{KEEP_ALIVE_EVERY, RESPONSE_BYTES_MAX};
+use super::listen::OwnNotices;
 
 type Handled = Pin<Box<dyn Future<Output = Response> + Send>>;
 
@@ -30,6 +31,15 @@ pub(crate) async fn respond(mut handled: Handled, exchange: Exchange, mut messag
         }
         response = &mut handled => completed(response, &exchange).await,
     }
+}
+
+/// A stream of what a caller of the session era hears by itself, for as long as it listens.
+pub(crate) fn told(notices: OwnNotices) -> Response {
+    let events = stream::unfold(notices, |mut notices| async move {
+        let message = notices.next().await;
+        Some((Ok::<_, Infallible>(Event::default().event("message").data(message.to_string())), notices))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_EVERY)).into_response()
 }
 
 /// The library's response, with the result that the handler set.

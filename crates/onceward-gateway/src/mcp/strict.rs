@@ -16,6 +16,8 @@ const TOOL_CALL: &str = "tools/call";
 /// A request as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
+    /// Its method.
+    pub(crate) method: String,
     /// Its parameters; an object, empty where there are none.
     pub(crate) params: Value,
     /// The arguments, where it calls a tool.
@@ -29,8 +31,8 @@ pub(crate) enum Message {
     Request(Request),
     /// The answer to a question that an upstream server put to the caller.
     Reply(Reply),
-    /// A notification.
-    Notification,
+    /// A notification, by its method; the library says what is wrong with what is none.
+    Notification(String),
 }
 
 /// A caller's answer to a question.
@@ -123,16 +125,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Message, Box<Refused>> {
     let Some(method) = message.get("method").and_then(Value::as_str) else {
         return Ok(match message.get("id").and_then(Value::as_str) {
             Some(id) => Message::Reply(Reply { id: id.to_owned(), message: message.clone() }),
-            // Nothing of ours asks with another kind of id; the library says what is wrong with it.
-            None => Message::Notification,
+            // Nothing of ours asks with another kind of id.
+            None => Message::Notification(String::new()),
         });
     };
     if message.get("id").is_none() {
-        return Ok(Message::Notification);
+        return Ok(Message::Notification(method.to_owned()));
     }
     let params = message.get("params").filter(|params| params.is_object()).cloned().unwrap_or_else(|| json!({}));
     let arguments = if method == TOOL_CALL { Some(tool_arguments(message, &params)?) } else { None };
-    Ok(Message::Request(Request { params, arguments }))
+    Ok(Message::Request(Request { method: method.to_owned(), params, arguments }))
 }
 
 fn tool_arguments(message: &Value, params: &Value) -> Result<Arc<Canonical>, Box<Refused>> {
