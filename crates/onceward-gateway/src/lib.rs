@@ -16,9 +16,13 @@ pub mod http;
 pub mod identity;
 pub mod limits;
 pub mod mcp;
+pub mod notify;
+pub mod metrics;
 pub mod problem;
+pub mod proxy;
 pub mod quickstart;
 pub mod serve;
 
 mod accept;
 mod telemetry;
+mod webhooks;

@@ -53,6 +53,13 @@ pub const DRAIN: Duration = Duration::from_secs(30);
 /// After how long a caller that was told "try again" should do so. Short: the ledger's own pauses are behind it.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The largest event that a destination may deliver, in bytes. Standard Webhooks asks for less than 20 KiB; some vendors put whole
+/// objects into theirs.
+pub const WEBHOOK_BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// After how long an event about a running attempt should be delivered again: most attempts have ended by then.
+pub const WEBHOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// Characters of a credential's random part: 256 bits, so that guessing is no attack and no slow hash is needed.
 pub const TOKEN_BYTES: usize = 32;
 

@@ -8,16 +8,21 @@
 //! and types of the protocol library anywhere outside this module.
 
 mod answer;
+mod elicit;
 mod exchange;
 mod gate;
 mod identity;
+mod levels;
 mod limits;
+mod listen;
 mod listing;
 mod pipe;
+mod questions;
 mod raw;
 mod service;
 mod stream;
 mod strict;
+mod through;
 
 use std::sync::Arc;
 
@@ -28,8 +33,9 @@ use rmcp::ServiceExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::gate::Gate;
-use self::pipe::Pipe;
+use self::pipe::{Peer, Pipe};
 use self::service::{Caller, Front};
+pub use self::elicit::Elicitation;
 use crate::app::App;
 
 /// Under which names the front answers over HTTP. A browser on this machine can be made to send requests to it under a
@@ -76,8 +82,10 @@ pub async fn serve_pipe(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> anyhow::Result<()> {
-    let front = Front::new(app, Caller::Fixed(Arc::new(grant)));
-    let running = front.serve(Pipe::open(input, output)).await?;
+    let grant = Arc::new(grant);
+    let front = Front::new(app, Caller::Fixed(Arc::clone(&grant)));
+    let peer = Peer::new(grant, front.questions.clone());
+    let running = front.serve(Pipe::open(input, output, peer)).await?;
     running.waiting().await?;
     Ok(())
 }

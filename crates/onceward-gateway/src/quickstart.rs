@@ -11,7 +11,8 @@ use onceward_destinations::secrets::MachineSecrets;
 use onceward_ledger::Intervals;
 
 use crate::limits::Limits;
-use crate::mcp::Reach;
+use crate::mcp::{Elicitation, Reach};
+use crate::metrics::Access;
 use crate::serve::{FirstTokens, Gateway, Running};
 
 /// The tools, as a configuration would have them; `SANDBOX` stands for the sandbox's address.
@@ -51,6 +52,9 @@ pub fn gateway(folder: &Path, listen: SocketAddr, sandbox: &str) -> Result<Gatew
         limits: Limits::default(),
         reach: Reach::default(),
         intervals: Intervals::default(),
+        metrics: Access::default(),
+        notify: None,
+        elicitation: Elicitation::Off,
     })
 }
 

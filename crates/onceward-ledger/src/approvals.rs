@@ -128,6 +128,13 @@ impl Ledger {
         }
     }
 
+    /// A seal over what is given to a caller and comes back through it: nobody makes one without the ledger's secret, and every
+    /// gateway of the ledger can check it. `purpose` keeps seals of different kinds apart.
+    #[must_use]
+    pub fn seal(&self, purpose: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+        self.inner.secret.keyed_hash(&[&b"onceward seal v1\0"[..], purpose].concat(), parts)
+    }
+
     /// The identity of a second one of this operation.
     #[must_use]
     pub fn second(again: &Again, id: OperationId, business_key: Vec<onceward_core::pointer::Pointer>) -> Identity {

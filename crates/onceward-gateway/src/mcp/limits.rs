@@ -55,5 +55,8 @@ pub(crate) const LEVELS_KEPT_MAX: usize = 4096;
 /// Resources that callers of the session era watch, of all principals together.
 pub(crate) const WATCHED_MAX: usize = 4096;
 
+/// How long a person's answer counts that travelled through a client of the stateless era. What was wanted then is wanted now.
+pub(crate) const ANSWER_COUNTS_FOR: Duration = Duration::from_secs(15 * 60);
+
 const _: () = assert!(WAIT_MAX.as_secs() < 30, "hosts with a patience of half a minute must get an answer");
 const _: () = assert!(PROGRESS_EVERY.as_millis() < WAIT_MAX.as_millis());

@@ -9,6 +9,7 @@ use http::request::Parts;
 use onceward_core::canonical::Canonical;
 use onceward_core::code::Code;
 use onceward_core::key::ToolName;
+use onceward_core::outcome::Outcome;
 use onceward_destinations::tool::{Effect, Tool};
 use onceward_ledger::authorize::{Grant, Scope};
 use rmcp::model::{
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::answer;
+use super::elicit::Held;
 use super::exchange::Exchange;
 use super::identity::{Carriers, gather};
 use super::levels::Levels;
@@ -144,7 +146,19 @@ impl Front {
     }
 
     async fn run(&self, grant: &Grant, call: ToolCall, exchange: &Exchange) -> CallToolResult {
-        match with_progress(exchange, self.app.call(grant, call)).await {
+        let call = self.answered(grant, call, exchange);
+        let called = match with_progress(exchange, self.app.call(grant, call.clone())).await {
+            Ok(Called::Operation(held)) if held.outcome == Outcome::PossibleDuplicate => {
+                match self.ask_second(grant, &call, &held, exchange).await {
+                    Held::Stays => Ok(Called::Operation(held)),
+                    // The question stands in place of a result.
+                    Held::Asked => return CallToolResult::default(),
+                    Held::Second(called) => called,
+                }
+            }
+            called => called,
+        };
+        match called {
             Ok(Called::Operation(envelope)) => {
                 if let Some(result) = answer::stored(&envelope, exchange.era()) {
                     exchange.answer_with(result);

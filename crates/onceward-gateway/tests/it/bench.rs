@@ -58,6 +58,36 @@ effect_id = "/id"
 approval = "required"
 request = { method = "POST", path = "/tickets", body = "arguments" }
 effect_id = "/id"
+
+[destination.strict.tool.found_ticket]
+request = { method = "POST", path = "/tickets", body = "arguments" }
+effect_id = "/id"
+marker = { at = "/reference" }
+
+[destination.strict.tool.found_ticket.lookup]
+path = "/tickets"
+query = { marker = "{marker}" }
+items = "/tickets"
+recognise = [{ at = "/reference" }]
+compare = [{ argument = "/title", effect = "/title" }]
+effect_id = "/id"
+consistency = "strong"
+
+[destination.keyed]
+url = "SANDBOX"
+
+[destination.keyed.contract]
+version = 1
+key = { carriers = [{ in = "header", name = "Idempotency-Key" }] }
+same_input = { behaviour = "replays_stored", saved = { 2xx = "stored", 500 = "stored" } }
+in_flight = { behaviour = "rejects", statuses = [409] }
+horizon = { kind = "at_least", min = "24h", clock = "first_request" }
+execution = { refused_before_effect = [400, 401, 403, 404, 422], effect_atomic_with_key = true }
+provenance = { confidence = "official_doc", read = "2026-11-29" }
+
+[destination.keyed.tool.keyed_ticket]
+request = { method = "POST", path = "/tickets", body = "arguments" }
+effect_id = "/id"
 "#;
 
 /// A gateway, the sandbox behind it, a folder for both, and two tokens of one tenant.
@@ -211,6 +241,8 @@ pub(crate) fn gateway_of(ledger: PathBuf, catalog: Catalog, limits: Limits) -> G
             sweep: Duration::from_millis(20),
         },
         metrics: onceward_gateway::metrics::Access::default(),
+        notify: None,
+        elicitation: onceward_gateway::mcp::Elicitation::Off,
     }
 }
 
@@ -220,6 +252,11 @@ impl Bench {
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
+        Self::with_gateway(limits, |gateway| gateway).await
+    }
+
+    /// With a gateway that is set up otherwise.
+    pub(crate) async fn with_gateway(limits: Limits, set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(SandboxConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -230,7 +267,7 @@ impl Bench {
         .await
         .unwrap();
         let tools = Self::tools(&sandbox);
-        let gateway = gateway_of(folder.path().join("onceward.db"), tools, limits).start().await.unwrap();
+        let gateway = set_up(gateway_of(folder.path().join("onceward.db"), tools, limits)).start().await.unwrap();
         let tokens = gateway.first_tokens.as_ref().expect("a new ledger gets tokens");
         let agent = Client::to(gateway.address, Some(tokens.agent.reveal()));
         let operator = Client::to(gateway.address, Some(tokens.operator.reveal()));

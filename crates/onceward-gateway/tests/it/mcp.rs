@@ -1,6 +1,7 @@
 //! The MCP front, asked by a client written by hand: every byte that a test sends, it says.
 
 mod answers;
+mod elicit;
 mod eras;
 mod gate;
 mod identity;
@@ -116,6 +117,11 @@ struct World {
 
 impl World {
     async fn start() -> Self {
+        Self::start_with(|gateway| gateway).await
+    }
+
+    /// With a gateway that is set up otherwise.
+    async fn start_with(set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let sandbox = Sandbox::start(SandboxConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -133,8 +139,11 @@ impl World {
             limits: Limits::default(),
             reach: Reach::default(),
             intervals: Intervals::default(),
+            metrics: onceward_gateway::metrics::Access::default(),
+            notify: None,
+            elicitation: onceward_gateway::mcp::Elicitation::Off,
         };
-        let gateway = gateway.start().await.expect("the gateway starts");
+        let gateway = set_up(gateway).start().await.expect("the gateway starts");
         let token = gateway.first_tokens.as_ref().expect("an empty ledger gets tokens").agent.reveal().to_owned();
         Self { sandbox, gateway, token, _folder: folder }
     }
@@ -256,7 +265,7 @@ impl Ask {
                 ("clientInfo", json!({ "name": "hand", "version": "1" })),
                 ("clientCapabilities", json!({})),
             ] {
-                self.meta.insert(format!("io.modelcontextprotocol/{name}"), value);
+                self.meta.entry(format!("io.modelcontextprotocol/{name}")).or_insert(value);
             }
         }
         headers.append(&mut self.headers);

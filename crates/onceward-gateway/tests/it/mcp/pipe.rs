@@ -12,14 +12,14 @@ use tokio::task::JoinHandle;
 
 use super::{DEADLINE, OPERATION_ID, OURS, World, envelope};
 
-struct Host {
+pub(super) struct Host {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     to: WriteHalf<DuplexStream>,
     served: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Host {
-    fn attach(world: &World) -> Self {
+    pub(super) fn attach(world: &World) -> Self {
         let (ours, theirs) = duplex(64 * 1024);
         let (input, output) = split(theirs);
         let (tenant, principal) = (TenantId::parse("acme").expect("a name"), Principal::parse("host").expect("a name"));
@@ -30,16 +30,16 @@ impl Host {
         Self { lines: BufReader::new(from).lines(), to, served }
     }
 
-    async fn write(&mut self, line: &str) {
+    pub(super) async fn write(&mut self, line: &str) {
         self.to.write_all(format!("{line}\n").as_bytes()).await.expect("written");
     }
 
-    async fn read(&mut self) -> Value {
+    pub(super) async fn read(&mut self) -> Value {
         let line = tokio::time::timeout(DEADLINE, self.lines.next_line()).await.expect("in time").expect("readable");
         serde_json::from_str(&line.expect("a line")).expect("JSON")
     }
 
-    async fn ask(&mut self, message: Value) -> Value {
+    pub(super) async fn ask(&mut self, message: Value) -> Value {
         self.write(&message.to_string()).await;
         self.read().await
     }
