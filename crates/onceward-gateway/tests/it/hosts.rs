@@ -51,9 +51,7 @@ async fn a_deliberate_second_one_is_asked_for_approved_by_somebody_else_and_made
 
     decide(&bench.agent, &second, json!({ "decision": "approve" })).await.is(403, "denied");
     let version = shown["version"].as_u64().unwrap();
-    decide(&bench.operator, &second, json!({ "decision": "approve", "expected": version + 1 }))
-        .await
-        .is(409, "illegal_move");
+    decide(&bench.operator, &second, json!({ "decision": "approve", "expected": version + 1 })).await.is(409, "moved");
     assert_eq!(bench.tickets().await, 1, "asking and refusing send nothing");
     let allowed = decide(&bench.operator, &second, json!({ "decision": "approve", "expected": version })).await;
     assert_eq!((allowed.status, &allowed.json()["operation"]["approved_by"]), (200, &json!("operator")));
