@@ -23,7 +23,7 @@ use axum::middleware::Next;
 use axum::response::IntoResponse;
 use onceward_core::contract::Contract;
 
-pub(crate) use answers::{accepted, dressed, partial};
+pub(crate) use answers::{DUPLICATE, accepted, dressed, partial};
 pub(crate) use draft::put;
 
 use super::contract::SandboxContract;

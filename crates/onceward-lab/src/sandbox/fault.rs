@@ -23,7 +23,7 @@ pub enum Fault {
     CutMidBody,
     /// Nothing is done, and the answer says so with this status.
     FailBeforeCommit {
-        /// 500 unless named; 503 is a server that sheds load.
+        /// 500 unless named; 503 is a server that sheds load, 400 or 422 one that does not like what it is asked.
         status: StatusCode,
     },
     /// Nothing is done, and the connection is closed without one byte: to the caller the same as a lost reply.
@@ -60,6 +60,10 @@ pub enum Fault {
         /// Milliseconds until it is done.
         ms: u64,
     },
+    /// Answers as if this key had been used with other arguments. Nothing is done.
+    KeyMismatch,
+    /// Answers as if the thing existed already, made by somebody else. Nothing is done.
+    AlreadyExists,
     /// Answers 429. Nothing is done.
     Throttle429 {
         /// What `Retry-After` says, in milliseconds; the header carries whole seconds, rounded up.
@@ -102,8 +106,8 @@ pub enum FaultError {
     /// No fault has this name.
     #[error("no fault is called {0:?}; docs/sandbox.md lists them")]
     UnknownName(String),
-    /// The part after the semicolon is not `ms=<number>` or `status=<500..599>`.
-    #[error("{0:?} is not a setting of a fault: ms=<milliseconds> or status=<500..599>")]
+    /// The part after the semicolon is not `ms=<number>` or `status=<400..599>`.
+    #[error("{0:?} is not a setting of a fault: ms=<milliseconds> or status=<400..599>")]
     Setting(String),
     /// The fault has no such setting.
     #[error("the fault {name:?} has no setting {setting:?}")]
@@ -144,7 +148,7 @@ impl Settings {
                 }
                 "status" => {
                     let status = StatusCode::from_bytes(value.trim().as_bytes()).map_err(|_| wrong())?;
-                    if !status.is_server_error() {
+                    if !(status.is_server_error() || status.is_client_error()) {
                         return Err(wrong());
                     }
                     settings.status = Some(status);
@@ -182,6 +186,8 @@ impl FromStr for Fault {
             "slow_late_answer" => Self::SlowLateAnswer { ms: needed(ms.take())? },
             "in_flight_409" => Self::InFlight409,
             "silent_mismatch" => Self::SilentMismatch,
+            "key_mismatch" => Self::KeyMismatch,
+            "already_exists" => Self::AlreadyExists,
             "truncated_json" => Self::TruncatedJson,
             "accepted_202" => Self::Accepted202 { ms: ms.take().unwrap_or(0) },
             "throttle_429" => Self::Throttle429 { ms: ms.take().unwrap_or(1000) },
@@ -218,6 +224,8 @@ impl fmt::Display for Fault {
             Self::SlowLateAnswer { ms } => write!(f, "slow_late_answer;ms={ms}"),
             Self::InFlight409 => f.write_str("in_flight_409"),
             Self::SilentMismatch => f.write_str("silent_mismatch"),
+            Self::KeyMismatch => f.write_str("key_mismatch"),
+            Self::AlreadyExists => f.write_str("already_exists"),
             Self::TruncatedJson => f.write_str("truncated_json"),
             Self::Accepted202 { ms } => write!(f, "accepted_202;ms={ms}"),
             Self::Throttle429 { ms } => write!(f, "throttle_429;ms={ms}"),
@@ -264,6 +272,8 @@ mod tests {
             "slow_late_answer;ms=20",
             "in_flight_409",
             "silent_mismatch",
+            "key_mismatch",
+            "already_exists",
             "truncated_json",
             "accepted_202;ms=5",
             "throttle_429;ms=1500",

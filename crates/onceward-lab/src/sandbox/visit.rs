@@ -11,7 +11,7 @@ use onceward_core::contract::Contract;
 
 use super::contract::{Accounts, KeyHeader, SandboxContract};
 use super::create::{application_answer, fails_before_commit, in_flight_problem};
-use super::family::dressed;
+use super::family::{DUPLICATE, dressed};
 use super::fault::{Fault, FaultError};
 use super::limits::KEY_CHARS_MAX;
 use super::log::{Arrival, Delivery};
@@ -248,6 +248,14 @@ fn turned_away(fault: Option<Fault>, parts: &Parts) -> Option<Answer> {
     match fault? {
         Fault::Unauthorized401 => Some(unauthorized("The token was refused.")),
         Fault::InFlight409 => Some(in_flight_problem()),
+        Fault::KeyMismatch => {
+            let detail = "This key was used with other arguments.";
+            Some(Answer::problem(StatusCode::UNPROCESSABLE_ENTITY, "key_mismatch", detail))
+        }
+        Fault::AlreadyExists => {
+            let detail = "This exists already.";
+            Some(Answer::problem(StatusCode::CONFLICT, DUPLICATE, detail).saying("existing", "somebody_elses"))
+        }
         Fault::Throttle429 { ms } => Some(
             Answer::problem(StatusCode::TOO_MANY_REQUESTS, "throttled", "Too many requests.")
                 .with_header(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000))),
@@ -307,6 +315,8 @@ fn cut(fault: Option<Fault>, answer: Answer) -> (Answer, Delivery) {
             | Fault::DelayAfterCommit { .. }
             | Fault::InFlight409
             | Fault::SilentMismatch
+            | Fault::KeyMismatch
+            | Fault::AlreadyExists
             | Fault::Accepted202 { .. }
             | Fault::Throttle429 { .. }
             | Fault::Redirect307

@@ -18,7 +18,7 @@ use crate::sandbox::store::Effect;
 static ANSWERS: AtomicU64 = AtomicU64::new(1);
 
 /// The code of a refusal that says that the thing exists already. Its member `existing` is the thing's name.
-pub(super) const DUPLICATE: &str = "duplicate";
+pub(crate) const DUPLICATE: &str = "duplicate";
 
 /// A success: the thing in the envelope that the contract's place for the effect's id implies.
 pub(super) fn success(family: &Contract, status: StatusCode, effect: &Effect) -> Answer {
@@ -42,6 +42,13 @@ pub(super) fn success(family: &Contract, status: StatusCode, effect: &Effect) ->
     }
     if let Some(handle) = &family.effect.handle {
         draft.put(handle, &format!("{}/{id}", effect.resource.name()));
+    }
+    // A mark that belongs to every answer says that the key was understood, and not that the answer is an old one.
+    if let Some(marker) = &family.replay_marker
+        && let Locator::Header(name) = &marker.at
+        && family.effect.keep_headers.iter().any(|kept| kept.eq_ignore_ascii_case(name))
+    {
+        draft.header(name, marker.values.first().map_or("true", String::as_str));
     }
     // Some interfaces say inside a 200 whether it is a success.
     if let Some(confirmed) = meaning(family, Meaning::Confirmed) {

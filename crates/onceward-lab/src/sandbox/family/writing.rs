@@ -118,18 +118,17 @@ impl Write<'_> {
 
     fn thing(&self) -> Result<Result<NewThing, Answer>, StoreError> {
         let held = Holdings::of(self.shared, &self.visit.account)?;
-        if let Some(refusal) = self.precondition(&held) {
-            return Ok(Err(refusal));
-        }
         let key = self.key.as_ref().map(|key| key.key.as_str());
         let now_us = self.shared.clock.now_us();
         Ok(things::asked_for(self.asked, self.caller, key, self.parameters, &held, now_us))
     }
 
-    /// 412 when the thing is no longer what the caller took it for.
-    fn precondition(&self, held: &Holdings) -> Option<Answer> {
+    /// 412 when the thing is no longer what the caller took it for, at the moment of the commit.
+    fn precondition(&self) -> Result<Option<Answer>, StoreError> {
+        let Some(precondition) = &self.family().precondition else { return Ok(None) };
+        let held = Holdings::of(self.shared, &self.visit.account)?;
         let version = held.writes_at(&self.asked.collection).to_string();
-        let said = match self.family().precondition.as_ref()? {
+        let said = match precondition {
             Precondition::Header(name) => {
                 self.asked.parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
             }
@@ -139,7 +138,7 @@ impl Write<'_> {
         };
         let holds = said.is_some_and(|said| said.trim_matches('"') == version);
         let detail = format!("The version is \"{version}\".");
-        (!holds).then(|| Answer::problem(StatusCode::PRECONDITION_FAILED, "precondition_failed", detail))
+        Ok((!holds).then(|| Answer::problem(StatusCode::PRECONDITION_FAILED, "precondition_failed", detail)))
     }
 
     async fn execute_under(
@@ -307,6 +306,9 @@ impl Write<'_> {
         if thing.declined {
             let answer = Answer::problem(StatusCode::PAYMENT_REQUIRED, "card_declined", "Your card was declined.");
             return self.without_effect(answer, self.family().same_input.saved.refused_after_execution);
+        }
+        if let Some(refusal) = self.precondition()? {
+            return Ok(refusal);
         }
         if let Some(existing) = self.with_the_same_marker()? {
             return Ok(duplicate().saying("existing", existing));
