@@ -22,6 +22,9 @@ mod streamable;
 mod tool;
 mod upstream;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use self::plan::{CallPlan, Over};
 pub(crate) use self::setting::Setting;
 pub(crate) use self::stdio::Program;

@@ -137,6 +137,7 @@ impl McpServer {
         }
         let document =
             definition.get("inputSchema").cloned().unwrap_or_else(|| serde_json::json!({ "type": "object" }));
+        let document = filled_in(document, policy.plan.argument());
         let mut warnings = self.usual.warnings.clone();
         let schema = match Schema::compile(document.clone()) {
             Ok(schema) => schema,
@@ -230,6 +231,14 @@ impl McpServer {
             *learner = Some(begin());
         }
     }
+}
+
+/// The schema that callers' arguments are checked against: the argument that the ledger fills in is not asked of them.
+fn filled_in(mut schema: Value, key: Option<&Pointer>) -> Value {
+    if let (Some(key), Some(required)) = (key, schema.get_mut("required").and_then(Value::as_array_mut)) {
+        required.retain(|name| name.as_str() != key.tokens().first().map(String::as_str));
+    }
+    schema
 }
 
 impl Drop for McpServer {

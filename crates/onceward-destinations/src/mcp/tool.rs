@@ -68,7 +68,7 @@ impl McpTool {
         self.call(arguments, key, Timestamp::EPOCH).map(|_| ())
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         arguments: &Canonical,
         key: Option<&OutboundKey>,
@@ -162,7 +162,7 @@ fn is_error(result: &Value) -> bool {
 }
 
 /// What was seen of a call, in words that the rules classify.
-fn observed(exchanged: Exchanged) -> Observed {
+pub(super) fn observed(exchanged: Exchanged) -> Observed {
     match exchanged {
         Exchanged::Replied(Reply::Result(result)) => result_seen(&result),
         Exchanged::Replied(Reply::Error(error)) => {
