@@ -67,7 +67,7 @@ pub fn of_http(headers: &HeaderMap, in_body: Option<&str>) -> Result<Claimed, Pr
 /// # Errors
 /// `invalid_request`: it is given twice, or it is no key.
 pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<OperationId>, Problem> {
-    one(headers, &IDEMPOTENCY_KEY)
+    named(headers, &IDEMPOTENCY_KEY)
 }
 
 /// The run that `Onceward-Scope` names.
@@ -75,10 +75,11 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<OperationId>, Probl
 /// # Errors
 /// As for [`idempotency_key`].
 pub fn run(headers: &HeaderMap) -> Result<Option<OperationId>, Problem> {
-    one(headers, &SCOPE)
+    named(headers, &SCOPE)
 }
 
-fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<OperationId>, Problem> {
+/// The name in a header of that name, written either way.
+pub(crate) fn named(headers: &HeaderMap, name: &HeaderName) -> Result<Option<OperationId>, Problem> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -173,7 +173,8 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] names what is in the way.
     pub async fn start(self) -> Result<Running, StartError> {
-        let Self { ledger: path, listen, tenant, catalog, limits, reach, intervals, metrics, notify, elicitation } = self;
+        let Self { ledger: path, listen, tenant, catalog, limits, reach, intervals, metrics, notify, elicitation } =
+            self;
         let lock = InstanceLock::acquire(&path)?;
         let ledger = open(&path, intervals).await?;
         self_test(&**ledger.store()).await?;
@@ -292,8 +293,7 @@ impl Running {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let address = self.address;
-        let mut lines =
-            vec![format!("HTTP API  http://{address}/v1"), format!("MCP       http://{address}/mcp")];
+        let mut lines = vec![format!("HTTP API  http://{address}/v1"), format!("MCP       http://{address}/mcp")];
         for proxy in self.app.catalog().proxies() {
             let name = proxy.name();
             let own = self.proxies.iter().find(|(listening, _)| listening == name);

@@ -196,8 +196,8 @@ pub struct IndeterminateAnswer {
     /// Headers, its stop-retry signal among them.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The body, with the placeholders `{operation_id}`, `{message}` and `{code}` (the outcome in one word), each escaped as
-    /// inside a JSON text.
+    /// The body, with the placeholders `{operation_id}`, `{message}`, `{code}` (the outcome in one word) and `{status}`, each
+    /// escaped as inside a JSON text.
     pub body: String,
 }
 

@@ -175,6 +175,7 @@ fn an_unknown_tells_each_vendors_client_to_stop() {
         };
         assert!((400..=499).contains(&answer.status), "{}: clients repeat a {}", contract.id, answer.status);
         let body = answer.body.replace("{code}", "unknown").replace("{message}", "m").replace("{operation_id}", "o");
+        let body = body.replace("{status}", "409");
         let body: serde_json::Value =
             serde_json::from_str(&body).unwrap_or_else(|why| panic!("{}: {why}", contract.id));
         assert!(body.to_string().contains("\"m\""), "{}: the message is not in it", contract.id);
