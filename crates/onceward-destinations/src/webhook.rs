@@ -15,7 +15,7 @@ use onceward_ledger::evidence::{Authentic, Heard};
 
 pub use self::rules::NotHeard;
 pub(crate) use self::rules::Rules;
-pub(crate) use self::signature::{InvalidSecret, WebhookSecret};
+pub(crate) use self::signature::WebhookSecret;
 pub use self::signature::{Kind, Unauthentic};
 
 /// The webhook of one destination.

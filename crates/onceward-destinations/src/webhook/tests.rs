@@ -5,6 +5,7 @@ use onceward_ledger::evidence::Says;
 use onceward_ledger::mark::Mark;
 use serde_json::json;
 
+use super::signature::InvalidSecret;
 use super::*;
 use crate::testing::{catalog, errors};
 

@@ -15,4 +15,5 @@ mod notices;
 mod process;
 mod proxy;
 mod secrets;
+mod upstreams;
 mod webhooks;
