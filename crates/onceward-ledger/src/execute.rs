@@ -402,7 +402,7 @@ impl Inner {
     async fn known(&self, key: &OperationKey, applied: Result<Applied, StoreError>) -> Result<Applied, LedgerError> {
         match applied {
             Ok(applied) => Ok(applied),
-            Err(error @ StoreError::CommitUnknown(_)) => match self.store.get(key).await? {
+            Err(error @ StoreError::CommitUnknown(_)) => match self.store.confirmed(key).await? {
                 Some(operation) if Held::of(&operation, &self.owner).is_some() => Ok(Applied::Stepped(operation)),
                 Some(_) | None => Err(error.into()),
             },

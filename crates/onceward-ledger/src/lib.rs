@@ -39,6 +39,7 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod transact;
+pub mod waiting;
 
 pub use error::LedgerError;
 pub use ledger::{Intervals, Ledger, Settings};

@@ -74,7 +74,7 @@ impl Inner {
                 Err(error @ StoreError::Corrupt(_)) => return Err(error.into()),
                 Err(StoreError::CommitUnknown(why)) => {
                     tracing::warn!(%key, why, "a settlement's commit is unknown; reading it back");
-                    if let Ok(Some(operation)) = self.store.get(key).await
+                    if let Ok(Some(operation)) = self.store.confirmed(key).await
                         && !is_held(&operation, &seen.source)
                     {
                         return Ok(Recorded::Done(operation));

@@ -232,6 +232,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`]; no dispatch is permitted.
     fn get(&self, key: &OperationKey) -> BoxFuture<'_, Result<Option<Operation>, StoreError>>;
 
+    /// Reads an operation once it is sure that what is read stays: where a fail-over can take back what this machine has
+    /// committed, only after something committed later has reached as far as it must. This, and not [`Store::get`], says what
+    /// became of a command whose commit is unknown.
+    ///
+    /// # Errors
+    /// [`StoreError`]; no dispatch is permitted.
+    fn confirmed(&self, key: &OperationKey) -> BoxFuture<'_, Result<Option<Operation>, StoreError>> {
+        self.get(key)
+    }
+
     /// Reads journal entries after `after`, oldest first.
     ///
     /// # Errors

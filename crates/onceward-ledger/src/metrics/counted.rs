@@ -169,6 +169,10 @@ impl Store for Counting {
         self.store.get(key)
     }
 
+    fn confirmed(&self, key: &OperationKey) -> BoxFuture<'_, Result<Option<Operation>, StoreError>> {
+        self.store.confirmed(key)
+    }
+
     fn suspects(&self, key: &OperationKey, probe: &Probe) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
         self.store.suspects(key, probe)
     }

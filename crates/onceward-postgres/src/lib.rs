@@ -1,0 +1,22 @@
+//! The ledger on PostgreSQL.
+//!
+//! The file names are those of the store on SQLite: `rows` has an operation as columns and back, `migrate` the schema, `reader` what
+//! is read, `writer` when a command is answered and what becomes of a commit that is unknown. `batch` is the one place where a
+//! batch is looked up, decided by the rules of the ledger, and written. It decides nothing itself.
+
+mod batch;
+mod chance;
+mod connect;
+mod error;
+mod health;
+pub mod limits;
+mod migrate;
+mod others;
+mod queue;
+mod reader;
+mod rows;
+mod store;
+mod writer;
+
+pub use error::OpenError;
+pub use store::{Options, PostgresStore};
