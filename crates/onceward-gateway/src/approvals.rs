@@ -10,6 +10,7 @@ use onceward_ledger::Ledger;
 use onceward_ledger::approvals::{Again, Proposed};
 use onceward_ledger::authorize::Grant;
 use onceward_ledger::call::{Approval, Call, Identity};
+use onceward_ledger::directory::Directory as _;
 
 use crate::app::{App, call_of};
 use crate::identity::mint;
@@ -39,23 +40,28 @@ impl App {
             Problem::invalid_request("the arguments of this operation have been erased; make the call anew")
         })?;
         let second = mint(self.ledger().clock().now())?;
-        let (call, destination) = match self.catalog().tool(&earlier.binding.tool) {
+        let call = match self.catalog().tool(&earlier.binding.tool) {
             Some(tool) if tool.effect() == Effect::Read => {
                 return Err(Problem::invalid_request("this tool reads by now, and a read is repeated freely"));
             }
             Some(tool) => {
                 tool.check(arguments)?;
                 let second = Ledger::second(&again, second, tool.business_key().to_vec());
-                let call = call_of(&tool, second, Approval::Required, Canonical::clone(arguments));
-                (call, Some(tool.destination()))
+                call_of(&tool, second, Approval::Required, Canonical::clone(arguments))
             }
-            None => (like(&again, Ledger::second(&again, second, Vec::new()), arguments), None),
+            None => {
+                let proxy = self.catalog().proxy_of_tool(&earlier.binding.tool);
+                let business_key = proxy.map(|proxy| proxy.business_key().to_vec()).unwrap_or_default();
+                like(&again, Ledger::second(&again, second, business_key), arguments)
+            }
         };
+        // None where the application runs its own function.
+        let destination = self.catalog().known(&earlier.binding.tool).map(|known| known.destination);
         Ok(self.ledger().propose(&again, call, destination.as_ref()).await?)
     }
 }
 
-/// The call that the first one was, for a function that only its application knows.
+/// The call that the first one was, for a write that came through a proxy and a function that only its application knows.
 fn like(again: &Again, identity: Identity, arguments: &Arc<Canonical>) -> Call {
     let earlier = again.earlier();
     Call {

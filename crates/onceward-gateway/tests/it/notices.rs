@@ -126,8 +126,7 @@ async fn a_person_is_told_once_that_something_waits_is_unknown_or_is_contradicte
     let unknown = &receiver.of(Event::OperationUnknown)[0].body["data"];
     assert_eq!((&unknown["operation_id"], &unknown["reason"]), (&lost["operation_id"], &json!("reply_lost")));
 
-    // A person says that it was not done; then the effect turns up.
-    let id = lost["operation_id"].as_str().unwrap();
+    // An application reports two effects of one run.
     let claimed =
         bench.agent.post("/v1/claims", json!({ "tool": "own", "operation_id": "c-1", "arguments": {} })).await;
     let (secret, attempt) = (claimed.json()["secret"].clone(), claimed.json()["attempt"].clone());
@@ -145,7 +144,6 @@ async fn a_person_is_told_once_that_something_waits_is_unknown_or_is_contradicte
         assert!(!got.text.contains("It burns."), "the arguments stay here: {}", got.text);
         assert!(got.id.starts_with("notice_"), "{}", got.id);
     }
-    assert!(!id.is_empty());
 }
 
 #[tokio::test]
