@@ -203,11 +203,29 @@ impl App {
     /// # Errors
     /// [`Problem`]: this call dispatched nothing.
     pub async fn call(&self, grant: &Grant, call: ToolCall) -> Result<Called, Problem> {
-        let (app, grant) = (self.clone(), grant.clone());
-        self.detached(async move { app.call_here(&grant, call).await }).await?
+        self.call_known(grant, call, |_| ()).await
     }
 
-    async fn call_here(&self, grant: &Grant, call: ToolCall) -> Result<Called, Problem> {
+    /// The same, and `known` is told which operation it is before anything of it is looked up or sent.
+    ///
+    /// # Errors
+    /// As for [`App::call`].
+    pub async fn call_known(
+        &self,
+        grant: &Grant,
+        call: ToolCall,
+        known: impl FnOnce(OperationKey) + Send + 'static,
+    ) -> Result<Called, Problem> {
+        let (app, grant) = (self.clone(), grant.clone());
+        self.detached(async move { app.call_here(&grant, call, known).await }).await?
+    }
+
+    async fn call_here(
+        &self,
+        grant: &Grant,
+        call: ToolCall,
+        known: impl FnOnce(OperationKey) + Send,
+    ) -> Result<Called, Problem> {
         let ToolCall { tool, identity, arguments, wait } = call;
         let (tool, allowed) = self.tool(grant, &tool)?;
         let arguments = arguments.require_object()?;
@@ -217,6 +235,7 @@ impl App {
         }
         let Settled { identity, approval } = self.identify(&tool, grant, &arguments, identity).await?;
         self.check(&tool, &allowed, &identity, &arguments).await?;
+        known(OperationKey { tenant: allowed.tenant().clone(), id: identity.id().clone() });
         let wait = self.inner.limits.wait(wait);
         let call = call_of(&tool, identity, approval, arguments);
         let envelope = self.inner.ledger.execute(&allowed, call, tool.destination(), wait).await?;
@@ -249,7 +268,9 @@ impl App {
                 call_of(&tool, identity, approval, arguments)
             }
             None if self.inner.catalog.proxy_of_tool(&name).is_some() => {
-                return Err(Problem::invalid_request("the writes of this tool come through its proxy; it takes no claims"));
+                return Err(Problem::invalid_request(
+                    "the writes of this tool come through its proxy; it takes no claims",
+                ));
             }
             None => own_call(own_identity(identity)?, title, arguments)?,
         };

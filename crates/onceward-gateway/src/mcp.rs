@@ -32,10 +32,10 @@ use onceward_ledger::authorize::Grant;
 use rmcp::ServiceExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use self::elicit::Elicitation;
 use self::gate::Gate;
 use self::pipe::{Peer, Pipe};
 use self::service::{Caller, Front};
-pub use self::elicit::Elicitation;
 use crate::app::App;
 
 /// Under which names the front answers over HTTP. A browser on this machine can be made to send requests to it under a
@@ -84,7 +84,7 @@ pub async fn serve_pipe(
 ) -> anyhow::Result<()> {
     let grant = Arc::new(grant);
     let front = Front::new(app, Caller::Fixed(Arc::clone(&grant)));
-    let peer = Peer::new(grant, front.questions.clone());
+    let peer = Peer::new(grant, front.clone());
     let running = front.serve(Pipe::open(input, output, peer)).await?;
     running.waiting().await?;
     Ok(())

@@ -4,7 +4,8 @@
 //! were read, and may be given a result that is put in place of the library's, value for value. What is to be told to the caller
 //! before the result (progress, log messages, questions of an upstream server) goes through here too, unparsed.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use onceward_core::canonical::Canonical;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,8 @@ struct Inner {
     /// What a caller of the session era can be asked while its request is under way.
     can: Map<String, Value>,
     result: OnceLock<RawObject>,
+    progress: std::sync::Mutex<Option<f64>>,
+    heard_progress: AtomicBool,
     to_caller: ToCaller,
 }
 
@@ -73,7 +76,16 @@ impl Exchange {
     }
 
     fn new(request: Request, can: Map<String, Value>, to_caller: ToCaller) -> Self {
-        Self { inner: Arc::new(Inner { request, can, result: OnceLock::new(), to_caller }) }
+        Self {
+            inner: Arc::new(Inner {
+                request,
+                can,
+                result: OnceLock::new(),
+                progress: std::sync::Mutex::default(),
+                heard_progress: AtomicBool::new(false),
+                to_caller,
+            }),
+        }
     }
 
     /// Of which era the caller is.
@@ -124,6 +136,30 @@ impl Exchange {
     /// Tells the caller a notification.
     pub(crate) async fn notify(&self, method: &str, params: Value) {
         self.tell(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    /// Tells the caller how far the work is. Progress only ever grows: a number that is not above the last one is not told.
+    pub(crate) async fn progress(&self, params: Value) {
+        {
+            let now = params.get("progress").and_then(Value::as_f64);
+            let mut told = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            if now.is_none() || now <= *told {
+                return;
+            }
+            *told = now;
+        }
+        self.notify("notifications/progress", params).await;
+    }
+
+    /// Tells the caller how far a server says that it is.
+    pub(crate) async fn heard_progress(&self, params: Value) {
+        self.inner.heard_progress.store(true, Ordering::Relaxed);
+        self.progress(params).await;
+    }
+
+    /// Whether a server has said how far it is.
+    pub(crate) fn has_heard_progress(&self) -> bool {
+        self.inner.heard_progress.load(Ordering::Relaxed)
     }
 
     /// The result, digit for digit, in place of what the handler returns. The first one counts.

@@ -17,10 +17,12 @@ use rmcp::transport::Transport;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::exchange::{Exchange, write_line};
 use super::limits::{MESSAGE_BYTES_MAX, PIPE_AHEAD};
-use super::questions::{Delivered, Questions, can_be_asked};
+use super::questions::{Delivered, can_be_asked};
+use super::service::Front;
 use super::strict::{self, Message, Refused, Size};
 
 /// The two ends of a pipe as a transport.
@@ -108,17 +110,35 @@ async fn read_lines<R: AsyncRead + Unpin>(
 
 /// Who is at the other end.
 pub(crate) struct Peer {
-    /// As whom it calls.
-    pub(crate) grant: Arc<Grant>,
-    /// What it is asked.
-    pub(crate) questions: Questions,
+    grant: Arc<Grant>,
+    front: Front,
     /// What it can be asked, as its handshake said.
     can: Map<String, Value>,
+    /// Tells it what servers tell by themselves; only one of the session era hears without asking.
+    telling: Option<JoinHandle<()>>,
 }
 
 impl Peer {
-    pub(crate) fn new(grant: Arc<Grant>, questions: Questions) -> Self {
-        Self { grant, questions, can: Map::new() }
+    pub(crate) fn new(grant: Arc<Grant>, front: Front) -> Self {
+        Self { grant, front, can: Map::new(), telling: None }
+    }
+
+    fn is_ready(&mut self, out: &Out) {
+        if self.telling.is_some() || self.front.servers().is_empty() {
+            return;
+        }
+        let (mut notices, out) = (self.front.notices_for(&self.grant), Arc::clone(out));
+        self.telling = Some(tokio::spawn(async move {
+            while write_line(&out, notices.next().await.to_string().into_bytes()).await.is_ok() {}
+        }));
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(telling) = &self.telling {
+            telling.abort();
+        }
     }
 }
 
@@ -140,11 +160,16 @@ fn take(bytes: &[u8], out: &Out, peer: &mut Peer) -> Result<Option<Taken>, Box<R
             message.insert_extension(exchange.clone());
             Some((message, Some(exchange)))
         }
-        Message::Reply(reply) => match peer.questions.answer(&peer.grant, reply) {
+        Message::Reply(reply) => match peer.front.questions.answer(&peer.grant, reply) {
             Delivered::Taken => None,
             Delivered::NoSuchQuestion => Some((message, None)),
         },
-        Message::Notification(_) => Some((message, None)),
+        Message::Notification(method) => {
+            if method == "notifications/initialized" {
+                peer.is_ready(out);
+            }
+            Some((message, None))
+        }
     })
 }
 

@@ -147,7 +147,7 @@ impl Front {
 
     async fn run(&self, grant: &Grant, call: ToolCall, exchange: &Exchange) -> CallToolResult {
         let call = self.answered(grant, call, exchange);
-        let called = match with_progress(exchange, self.app.call(grant, call.clone())).await {
+        let called = match with_progress(exchange, self.call_heard(grant, call.clone(), exchange)).await {
             Ok(Called::Operation(held)) if held.outcome == Outcome::PossibleDuplicate => {
                 match self.ask_second(grant, &call, &held, exchange).await {
                     Held::Stays => Ok(Called::Operation(held)),
@@ -388,7 +388,10 @@ async fn with_progress<T>(exchange: &Exchange, work: impl Future<Output = T>) ->
             () = tokio::time::sleep(PROGRESS_EVERY) => {
                 beats += 1;
                 let params = json!({ "progressToken": token, "progress": beats, "message": "waiting for the destination" });
-                exchange.notify("notifications/progress", params).await;
+                // One whose server tells how far it is needs no word of ours.
+                if !exchange.has_heard_progress() {
+                    exchange.progress(params).await;
+                }
             }
         }
     }

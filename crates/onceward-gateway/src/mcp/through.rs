@@ -3,9 +3,10 @@
 //! Nothing of it leaves a record: it is asked, and may be asked again. Parameters go on as they came, results come back digit for
 //! digit; only what belongs to a connection (revision, capabilities, tokens, cache hints) is each side's own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use onceward_destinations::mcp::{Era, McpUpstream, UpstreamError, Watcher};
+use onceward_core::key::OperationKey;
+use onceward_destinations::mcp::{About, Era, McpUpstream, Notice, UpstreamError, Watcher};
 use onceward_destinations::tool::Tool;
 use onceward_ledger::authorize::{Grant, Scope};
 use rmcp::RoleServer;
@@ -13,6 +14,7 @@ use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::RequestContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::exchange::{CallerEra, Exchange};
@@ -20,6 +22,8 @@ use super::limits::{HEARD_AHEAD, PAGES_MAX, PASSED_ON_WITHIN, ROUNDS_MAX};
 use super::questions::can_be_asked;
 use super::raw::RawObject;
 use super::service::{Front, exchange_of};
+use crate::app::{Called, ToolCall};
+use crate::problem::Problem;
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -167,6 +171,40 @@ impl Front {
         };
         fit(&mut result, exchange.era(), Keeping::Unsaid);
         Some(Ok(result))
+    }
+
+    /// A call through the ledger; what the server tells while it carries out this very operation goes to its caller.
+    pub(crate) async fn call_heard(
+        &self,
+        grant: &Grant,
+        call: ToolCall,
+        exchange: &Exchange,
+    ) -> Result<Called, Problem> {
+        let server =
+            self.app.tool(grant, &call.tool).ok().and_then(|(tool, _)| Some(Arc::clone(tool.mcp()?.upstream())));
+        let Some(server) = server.filter(|_| exchange.hears()) else { return self.app.call(grant, call).await };
+        // Before the call, so that nothing is missed of it.
+        let mut notices = server.subscribe();
+        let operation = Arc::new(OnceLock::new());
+        let known = Arc::clone(&operation);
+        let work = self.app.call_known(grant, call, move |key| drop(known.set(key)));
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                notice = notices.recv() => match notice {
+                    Ok(notice) => relay_of(exchange, operation.get(), notice).await,
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return work.await,
+                },
+                called = &mut work => {
+                    while let Ok(notice) = notices.try_recv() {
+                        relay_of(exchange, operation.get(), notice).await;
+                    }
+                    return called;
+                }
+            }
+        }
     }
 
     /// One request to one server, with the questions that it has for the caller on the way.
@@ -326,12 +364,20 @@ async fn relayed<T>(exchange: &Exchange, mut heard: Heard, work: impl Future<Out
     }
 }
 
+async fn relay_of(exchange: &Exchange, operation: Option<&OperationKey>, notice: Notice) {
+    match notice.about {
+        About::Operation(key) if Some(&key) == operation => relay(exchange, &notice.method, notice.params).await,
+        // Of another caller's work, perhaps.
+        About::Operation(_) | About::Server => {}
+    }
+}
+
 /// Tells the caller what a server told, where it wants to hear it.
 pub(crate) async fn relay(exchange: &Exchange, method: &str, mut params: Value) {
     match (method, exchange.progress_token()) {
         ("notifications/progress", Some(token)) => {
             params["progressToken"] = token.clone();
-            exchange.notify(method, params).await;
+            exchange.heard_progress(params).await;
         }
         ("notifications/message", _) if hears_of(exchange, &params) => exchange.notify(method, params).await,
         (_, _) => {}
