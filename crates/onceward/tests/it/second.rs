@@ -14,7 +14,6 @@ use onceward::core::operation::Operation;
 use onceward::core::outcome::{Envelope, NextAction, Outcome};
 use onceward::core::pointer::Pointer;
 use onceward::core::state::{ProposalReason, State};
-use onceward::core::step::Refusal;
 use onceward::destination::{Destination, Dispatch};
 use onceward::store::{BoxFuture, Expects};
 use onceward::{Ledger, LedgerError};

@@ -182,7 +182,8 @@ async fn a_host_at_the_other_end_of_a_pipe_is_asked_there() {
     });
     host.ask(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello })).await;
     host.write(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string()).await;
-    let call = |id: u32| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "create_ticket", "arguments": printer() } });
+    let params = json!({ "name": "create_ticket", "arguments": printer() });
+    let call = |id: u32| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
     host.ask(call(1)).await;
     let question = host.ask(call(2)).await;
     assert_eq!(question["method"], "elicitation/create", "{question}");
