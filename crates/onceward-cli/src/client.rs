@@ -147,6 +147,7 @@ impl Reply {
             (401, _) => (Exit::Refused, "The token is unknown or was revoked; make one with `onceward token create`."),
             (403, _) => (Exit::Refused, "This needs another token: agents call, operators decide and approve."),
             (404, _) => (Exit::Refused, "Check the name. What a token may not see is answered in the same way."),
+            (409, "moved") => (Exit::Refused, "Look again with `onceward decide ID`, and decide on what is there now."),
             (409, "illegal_move") => (Exit::Refused, "See where it stands with `onceward operations show`."),
             (429 | 503, _) => (Exit::Unreachable, "The same may be tried again."),
             (500..=599, _) => (Exit::Failed, "The gateway's log has more."),

@@ -11,5 +11,11 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(130);
 /// Rows of a list unless more are asked for: what fits a screen.
 pub(crate) const ROWS: u32 = 50;
 
+/// Bytes of a file that are read at once to hash it: a file of evidence may be larger than memory.
+pub(crate) const HASHED_AT_ONCE: usize = 64 * 1024;
+
+/// Between two looks of `operations watch`: what a person sees as at once, and no load on a gateway.
+pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(1);
+
 /// Characters of a title in a table, so that a row stays one line.
 pub(crate) const TITLE_CHARS: usize = 48;

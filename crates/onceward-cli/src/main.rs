@@ -17,11 +17,13 @@ mod json_input;
 mod lab;
 mod limits;
 mod log;
+mod lookup;
 mod operations;
 mod purge;
 mod sandbox;
 mod serve;
 mod token;
+mod tools;
 mod withdraw;
 
 use std::process::ExitCode;
@@ -57,12 +59,14 @@ enum Command {
     Check(check::Arguments),
     Call(call::Arguments),
     Operations(operations::Arguments),
+    Lookup(lookup::Arguments),
     Decide(decide::Arguments),
     Approve(approve::Arguments),
     Approvals(approvals::Arguments),
     Withdraw(withdraw::Arguments),
     Purge(purge::Arguments),
     Token(token::Arguments),
+    Tools(tools::Arguments),
     Explain(explain::Arguments),
     Contracts(contracts::Arguments),
     Sandbox(sandbox::Arguments),
@@ -100,12 +104,14 @@ async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Call(arguments) => call::run(arguments).await,
         Command::Operations(arguments) => operations::run(arguments).await,
+        Command::Lookup(arguments) => lookup::run(arguments).await,
         Command::Decide(arguments) => decide::run(arguments).await,
         Command::Approve(arguments) => approve::run(arguments).await,
         Command::Approvals(arguments) => approvals::run(arguments).await,
         Command::Withdraw(arguments) => withdraw::run(arguments).await,
         Command::Purge(arguments) => purge::run(arguments).await,
         Command::Token(arguments) => token::run(arguments).await,
+        Command::Tools(arguments) => tools::run(arguments).await,
         Command::Explain(arguments) => explain::run(arguments).await,
         Command::Contracts(arguments) => contracts::run(&arguments),
         Command::Sandbox(arguments) => sandbox::run(arguments).await,

@@ -1,12 +1,15 @@
 //! `onceward operations`: what became of calls. Nothing here writes.
 
+mod list;
+mod timeline;
+mod watch;
+
 use clap::{Args, Subcommand};
 use onceward_lab::table::Table;
 use serde_json::Value;
 
 use crate::client::{Connection, segment};
 use crate::exit::{Exit, Failure};
-use crate::limits::{ROWS, TITLE_CHARS};
 use crate::output;
 
 /// See what became of calls: list them, show one, read its journal or its receipt
@@ -18,38 +21,16 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Operations, newest first
-    List(List),
-    /// One operation: how it stands, and what a repetition of its call is told
+    /// Operations, newest first; with --unresolved what waits for somebody, the most urgent first
+    List(list::Arguments),
+    /// One operation: how it stands, what is known of it and from whom, and what a repetition of its call is told
     Show(One),
+    /// One operation, told again whenever something happens to it, until it is settled
+    Watch(watch::Arguments),
     /// What happened to one operation, in order
     Journal(One),
     /// The receipt of one operation
     Receipt(One),
-}
-
-#[derive(Args, Debug)]
-struct List {
-    /// Only in these states, by commas: proposed, approved, pending, unknown, succeeded, rejected, closed
-    #[arg(long, value_name = "STATES")]
-    state: Option<String>,
-    /// Only of this tool
-    #[arg(long)]
-    tool: Option<String>,
-    /// Only where evidence contradicts what is recorded
-    #[arg(long)]
-    disagreement: bool,
-    /// How many at most
-    #[arg(long, default_value_t = ROWS, value_name = "ROWS")]
-    limit: u32,
-    /// Where the page before ended
-    #[arg(long, value_name = "CURSOR")]
-    cursor: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 #[derive(Args, Debug)]
@@ -65,59 +46,26 @@ struct One {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
-        Command::List(arguments) => list(arguments).await,
+        Command::List(arguments) => list::run(arguments).await,
         Command::Show(arguments) => show(arguments).await,
+        Command::Watch(arguments) => watch::run(arguments).await,
         Command::Journal(arguments) => journal(arguments).await,
         Command::Receipt(arguments) => receipt(arguments).await,
     }
 }
 
-async fn list(arguments: List) -> Result<Exit, Failure> {
-    let mut path = format!("/v1/operations?limit={}", arguments.limit);
-    for (name, value) in [("state", &arguments.state), ("tool", &arguments.tool), ("cursor", &arguments.cursor)] {
-        if let Some(value) = value {
-            path.push_str(&format!("&{name}={}", segment(value)));
-        }
-    }
-    if arguments.disagreement {
-        path.push_str("&disagreement=true");
-    }
-    let page = arguments.connection.open()?.get(&path).await?.succeeded()?;
-    if arguments.json {
-        say!("{page:#}");
-        return Ok(Exit::Done);
-    }
-    let mut table = Table::new(&["operation", "tool", "state", "attempts", "created", "title"]);
-    for row in page["operations"].as_array().into_iter().flatten() {
-        let text = |field: &str| row[field].as_str().unwrap_or_default();
-        let state = match row["disagreement"].is_null() {
-            true => text("state").to_owned(),
-            false => format!("{} (!)", text("state")),
-        };
-        let title: String = text("title").chars().take(TITLE_CHARS).collect();
-        table.row(&[
-            text("operation_id"),
-            text("tool"),
-            &state,
-            &row["attempts"].to_string(),
-            text("created_at"),
-            &title,
-        ]);
-    }
-    match table.is_empty() {
-        true => say!("There are none."),
-        false => say!("{table}"),
-    }
-    if let Some(cursor) = page["next_cursor"].as_str() {
-        say!("\nThere are more: --cursor {cursor}");
-    }
-    Ok(Exit::Done)
-}
-
 async fn show(arguments: One) -> Result<Exit, Failure> {
     let path = format!("/v1/operations/{}", segment(&arguments.id));
-    let shown = arguments.connection.open()?.get(&path).await?.succeeded()?;
-    print_shown(&shown, arguments.json);
+    let gateway = arguments.connection.open()?;
+    let mut shown = gateway.get(&path).await?.succeeded()?;
+    let known = gateway.get(&format!("{path}/timeline")).await?.succeeded()?;
+    if arguments.json {
+        shown["timeline"] = known;
+        say!("{shown:#}");
+        return Ok(exit_of_shown(&shown));
+    }
+    print_shown(&shown, false);
+    say!("\n{}", timeline::lines(&known));
     Ok(exit_of_shown(&shown))
 }
 
@@ -154,26 +102,20 @@ pub(crate) fn print_shown(shown: &Value, json: bool) {
         );
     }
     say!("{}", output::told(&shown["status"], &shown["receipt"]));
-    if shown["status"]["outcome"] == "unknown" {
+    if shown["status"]["outcome"] == "unknown" || is_contradicted(operation) {
         let id = operation["operation_id"].as_str().unwrap_or_default();
-        say!("\nWhoever finds out what became of it, and has an operator's token, settles it:\n{}", ways_out(id));
+        say!("\nWhoever has an operator's token sees what can be decided, and what follows: onceward decide {id}");
     }
 }
 
-/// The legal moves out of unknown, each with what follows from it.
-fn ways_out(id: &str) -> String {
-    [
-        ("confirmed_done --receipt JSON", "it was done: repetitions get the receipt that is given here"),
-        ("confirmed_not_done", "it was not done and stays so"),
-        ("dispatch_again", "it was not done, and the next call is sent; if it had been done, this makes a second one"),
-        ("superseded_by --superseded-by OTHER", "another operation replaces it"),
-    ]
-    .map(|(choice, meaning)| format!("  onceward decide {id} --choice {choice} --evidence …\n      {meaning}"))
-    .join("\n")
+/// Whether evidence contradicts what is recorded, and nobody has seen it yet.
+fn is_contradicted(operation: &Value) -> bool {
+    let disagreement = &operation["disagreement"];
+    disagreement.is_object() && disagreement["acknowledged_at"].is_null()
 }
 
 /// A question that was answered is done, also by "rejected"; what is not settled yet has a code of its own.
-fn exit_of_shown(shown: &Value) -> Exit {
+pub(crate) fn exit_of_shown(shown: &Value) -> Exit {
     match output::exit_of(shown["status"]["outcome"].as_str().unwrap_or_default()) {
         Exit::Unresolved => Exit::Unresolved,
         Exit::Done | Exit::Failed | Exit::Usage | Exit::Refused | Exit::Unreachable => Exit::Done,

@@ -132,7 +132,7 @@ async fn r064_after_a_stored_error_another_dispatch_goes_out_under_a_new_key() {
         .unwrap()
         .iter()
         .filter(|request| request["method"] == "POST")
-        .map(|request| request["key"].as_str().unwrap())
+        .map(|request| request["idempotency_key"].as_str().unwrap())
         .collect();
     assert!(keys.len() == 2 && keys[0] != promised && keys[1] == promised, "{keys:?}, promised {promised}");
     assert_eq!(bench.tickets().await, 1);

@@ -63,7 +63,8 @@ async fn a_client_goes_on_after_its_gateway_was_killed_and_its_write_is_unknown_
     assert_eq!(tickets(&sandbox.url).await, (1, 1));
 
     let found = ["--effect-id", "T-1001", "--receipt", r#"{"id":"T-1001"}"#, "--evidence", "found T-1001"];
-    let decision = [&["decide", "op-1", "--choice", "confirmed_done"][..], &found].concat();
+    let why = ["--reason", "seen_at_destination", "--yes"];
+    let decision = [&["decide", "op-1", "--choice", "confirmed_done"][..], &found, &why].concat();
     assert_eq!(ask(folder, &gateway, &operator, &decision).code, 0);
     let receipt = create(&gateway.url, &agent).await.expect("answered");
     assert_eq!(

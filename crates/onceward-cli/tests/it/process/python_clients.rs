@@ -55,7 +55,8 @@ impl World {
     fn confirm(&self, operation: &str) {
         let receipt = r#"{"id":"T-1001"}"#;
         let found = ["--effect-id", "T-1001", "--receipt", receipt, "--evidence", "found T-1001 in the helpdesk"];
-        let arguments = [&["decide", operation, "--choice", "confirmed_done"][..], &found].concat();
+        let why = ["--reason", "seen_at_destination", "--yes"];
+        let arguments = [&["decide", operation, "--choice", "confirmed_done"][..], &found, &why].concat();
         let decided = ask(self.folder.path(), self.gateway(), &self.operator, &arguments);
         assert_eq!(decided.code, 0, "{decided:?}");
     }
