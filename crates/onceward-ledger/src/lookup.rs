@@ -163,7 +163,9 @@ impl Ledger {
             json!({ "by": allowed.principal(), "asked_at": asked_at, "said": words, "found": report.found.len() });
         let contract = prospect.contract();
         let sight = Sight { asked_at, candidates: report.found, completeness: report.completeness };
-        self.inner.conclude(operation, &contract, sight, ChildProcess::NotOne, asked).await
+        let looked = self.inner.conclude(operation, &contract, sight, ChildProcess::NotOne, asked).await?;
+        self.inner.metrics.looked_up(&operation.binding.tool, looked.said);
+        Ok(looked)
     }
 }
 
@@ -193,6 +195,12 @@ enum Told {
 impl Inner {
     /// Carries the lookup of an unknown operation out, and records what it says.
     pub(crate) async fn ask(&self, operation: &Operation, known: &Known) -> Result<LookedUp, LedgerError> {
+        let looked = self.ask_here(operation, known).await?;
+        self.metrics.looked_up(&operation.binding.tool, looked.said);
+        Ok(looked)
+    }
+
+    async fn ask_here(&self, operation: &Operation, known: &Known) -> Result<LookedUp, LedgerError> {
         let prospect = self.prospect(operation, Some(&known.destination)).await?;
         let Some(contract) = prospect.map(|prospect| prospect.contract()) else {
             return Ok(no_way(operation, "the operation names no destination that could be asked"));

@@ -23,6 +23,7 @@ use self::table::Id;
 use crate::application::ClaimAnswer;
 use crate::error::LedgerError;
 use crate::limits::METRIC_TOOLS_MAX;
+use crate::lookup::Said;
 use crate::store::Unresolved;
 
 /// The counters of one process.
@@ -64,39 +65,6 @@ impl Value {
 
 /// The value of `tool` for tools that the configuration does not name: callers choose the names of those.
 const OTHER: &str = "other";
-
-/// What a lookup came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookedUp {
-    /// It found the effect of this operation.
-    Present,
-    /// It found nothing, and that counts.
-    Absent,
-    /// It found what may be it, for a person.
-    Candidates,
-    /// It found an effect that should not be there.
-    OtherEffect,
-    /// It was answered, and the answer says nothing.
-    Silent,
-    /// It was not answered.
-    NoAnswer,
-    /// There is no way to ask.
-    NoWay,
-}
-
-impl LookedUp {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Present => "present",
-            Self::Absent => "absent",
-            Self::Candidates => "candidates",
-            Self::OtherEffect => "other_effect",
-            Self::Silent => "silent",
-            Self::NoAnswer => "no_answer",
-            Self::NoWay => "no_way",
-        }
-    }
-}
 
 /// What became of an event that a destination delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,8 +149,8 @@ impl Metrics {
     }
 
     /// Counts a question that a destination was asked.
-    pub fn looked_up(&self, tool: &ToolName, came_to: LookedUp) {
-        self.count(Id::Lookups, [self.tool(tool), Value::Word(came_to.name())]);
+    pub(crate) fn looked_up(&self, tool: &ToolName, said: Said) {
+        self.count(Id::Lookups, [self.tool(tool), Value::Word(said.name())]);
     }
 
     /// Counts an event that a destination of the configuration delivered.
@@ -224,9 +192,9 @@ mod tests {
         let tool = |name: &str| ToolName::parse(name).unwrap();
         metrics.know_tools([tool("create_ticket")]);
         for n in 0..1000 {
-            metrics.looked_up(&tool(&format!("made_up_{n}")), LookedUp::Absent);
+            metrics.looked_up(&tool(&format!("made_up_{n}")), Said::NoAnswer);
         }
-        metrics.looked_up(&tool("create_ticket"), LookedUp::Absent);
+        metrics.looked_up(&tool("create_ticket"), Said::NoAnswer);
         let counted: Vec<_> =
             metrics.counted().into_iter().map(|((_, values), n)| (values[0].as_str().to_owned(), n)).collect();
         assert_eq!(counted, [("other".to_owned(), 1000), ("create_ticket".to_owned(), 1)]);

@@ -85,7 +85,7 @@ metrics! {
     Receipts = "onceward_receipts_total", Counter, [TOOL, SOURCE],
         "Operations that succeeded, by who brought the receipt.";
     Lookups = "onceward_lookups_total", Counter, [TOOL, Label { name: "verdict", values:
-        "`present`, `absent`, `candidates`, `other_effect`, `silent` (it says nothing), `no_answer`, `no_way`" }],
+        "`found`, `refused`, `other_effect`, `candidates`, `proved_absent`, `absent_so_far`, `says_nothing`, `no_answer`, `no_way`" }],
         "Questions that destinations were asked about uncertain attempts.";
     Decisions = "onceward_decisions_total", Counter, [TOOL, Label { name: "choice", values:
         "`confirmed_done`, `confirmed_not_done`, `dispatch_again`, `refused`, `superseded_by`, `wait`, `acknowledge`" }],
