@@ -1,14 +1,19 @@
 //! Starts the binary that cargo has just built, and asks it.
 
 mod check;
+mod conformance;
 mod demo;
+mod families;
 mod frameworks;
 mod kill;
 mod lab;
 mod mcp;
+mod mcp_peers;
+mod mcp_servers;
 mod python_clients;
 mod serve;
 mod stdio;
+mod stripe;
 mod token;
 
 use std::io::{BufRead as _, BufReader};

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{INTENT, INTENTS, Shop, is_stripes};
+use onceward_lab::sandbox::SandboxContract;
+
+use super::{INTENT, INTENTS, Shop, contract, is_stripes, stripe};
 
 #[tokio::test]
 async fn a_repetition_gets_the_stored_answer_byte_for_byte() {
@@ -137,4 +139,42 @@ async fn a_decision_settles_an_unknown_and_the_client_gets_its_receipt() {
     let answer = shop.intent("order-17", INTENT).await;
     assert_eq!((answer.status, answer.json()["id"].as_str()), (200, Some("pi_1")), "{}", answer.text);
     assert_eq!(shop.bench.writes().await, 1);
+}
+
+/// R111: a 504 may have been forwarded. It is no "not executed", and a client never sees it as one.
+#[tokio::test]
+async fn r111_a_vendors_504_is_followed_by_its_own_key_and_never_by_a_second_effect() {
+    let shop = Shop::stripe().await;
+    shop.fault(INTENTS, "error_504_after_commit").await;
+    let answer = shop.intent("order-17", INTENT).await;
+    assert_eq!((answer.status, answer.header("onceward-outcome")), (200, Some("recovered")), "{}", answer.text);
+    assert_eq!((shop.effects(INTENTS).await, shop.bench.writes().await), (1, 2));
+}
+
+/// R014: whatever key the client makes up or chooses, every attempt carries the one that was durable before the first.
+#[tokio::test]
+async fn r014_every_attempt_of_a_clients_write_carries_one_key_that_is_not_the_clients() {
+    let shop = Shop::stripe().await;
+    shop.bench.fault(json!({ "match": { "path": INTENTS, "times": 2 }, "fault": "lose_reply_after_commit" })).await;
+    assert_eq!(shop.intent("order-17", INTENT).await.status, 200);
+    let log = shop.bench.auditor().get("/admin/requests").await.json();
+    let keys: Vec<_> = log["requests"].as_array().unwrap().iter().map(|request| request["key"].clone()).collect();
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    assert!(keys.iter().all(|key| *key == keys[0] && *key != "order-17"), "{keys:?}");
+}
+
+/// R112: a client that repeats four times and a gateway that tries twice make six requests, not eight, and none of them is early.
+#[tokio::test]
+async fn r112_the_retries_of_client_and_gateway_add_up_and_never_multiply() {
+    let retry = "retry = { attempts_max = 2, throttle_base = \"10ms\", cap = \"20ms\" }";
+    let sandbox = SandboxContract::speaking(contract("stripe.v1"));
+    let shop = Shop::with(sandbox, &stripe(&format!("identity = [\"order-*\"]\n{retry}"))).await;
+    shop.fault_often(INTENTS, "throttle_429;ms=20").await;
+    for _ in 0..4 {
+        let answer = shop.intent("order-17", INTENT).await;
+        is_stripes(&answer, 503, "api_error", "onceward_not_dispatched", "true");
+    }
+    let writes = shop.bench.writes().await;
+    assert!(writes <= 2 + 3, "{writes} requests");
+    assert_eq!(shop.effects(INTENTS).await, 0);
 }
