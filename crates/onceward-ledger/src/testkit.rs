@@ -29,6 +29,7 @@ where
     openings::tenants_never_see_each_other(make().await).await;
     openings::a_refused_event_leaves_nothing_behind(make().await).await;
     openings::a_call_without_identity_is_held_while_an_equal_one_is_near(make().await).await;
+    openings::what_a_call_may_repeat_is_found_by_a_read(make().await).await;
     moves::a_settle_is_stored_replayed_and_chained(make().await).await;
     moves::a_claim_that_was_lost_settles_nothing(make().await).await;
     moves::events_of_one_step_are_applied_all_or_none(make().await).await;

@@ -116,3 +116,24 @@ pub(super) async fn a_call_without_identity_is_held_while_an_equal_one_is_near(s
     assert_eq!(held(applied(&store, call("acme", "minted-5", "mark", "group")).await), first.key);
     opened(&store, call("acme", "minted-6", "third", "group")).await;
 }
+
+pub(super) async fn what_a_call_may_repeat_is_found_by_a_read(store: Arc<dyn Store>) {
+    let call = |id: &str, mark: &str, group: &str| Sample::new("acme", id).without_identity(mark, group);
+    let equal = opened(&store, call("one", "mark", "another group").claimed("owner-1")).await;
+    let rephrased = opened(&store, call("two", "another mark", "group").claimed("owner-1")).await;
+    opened(&store, call("three", "third", "third").claimed("owner-1")).await;
+    opened(&store, Sample::new("umbrella", "four").without_identity("mark", "group").claimed("owner-1")).await;
+    let probe = call("five", "mark", "group").opening(Vec::new()).probe.expect("it has no identity");
+    let found = async || {
+        let found = store.suspects(&key("acme", "five"), &probe).await.expect("readable");
+        let mut ids: Vec<String> = found.iter().map(|operation| operation.key.id.to_string()).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(found().await, ["one", "two"]);
+    for operation in [&equal, &rephrased] {
+        stepped(&store, step(&operation.key, vec![effect(1, "owner-1", operation.key.id.as_str())])).await;
+    }
+    assert_eq!(found().await, ["one"], "what is settled is near for a while, and only an equal one");
+    assert_eq!(store.get(&key("acme", "five")).await.expect("readable"), None);
+}
