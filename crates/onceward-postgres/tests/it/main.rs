@@ -2,4 +2,9 @@
 
 #![allow(missing_docs, reason = "tests document themselves by their names")]
 
+mod contention;
+mod cut;
+mod failover;
+mod plans;
+mod proxy;
 mod suite;
