@@ -32,6 +32,8 @@ pub struct Classified {
     pub then: Next,
     /// A receipt that the verdict has no room for: it goes into the journal beside the disagreement, and is never dropped.
     pub late_receipt: Option<Receipt>,
+    /// What a tool said that failed, where its words decide nothing: the journal keeps them for the person who has to.
+    pub said: Option<String>,
 }
 
 /// What to do next. It is advice: whether a repetition is permitted is asked when it would be made (R6).
@@ -136,7 +138,7 @@ fn refused(row: u8, answer: Answer, attempt: &AttemptFacts<'_>) -> Classified {
 }
 
 fn disagrees(row: u8, other: OtherEffect, late_receipt: Option<Receipt>) -> Classified {
-    Classified { verdict: Verdict::OtherEffect(other), row, then: Next::Operator, late_receipt }
+    Classified { verdict: Verdict::OtherEffect(other), row, then: Next::Operator, late_receipt, said: None }
 }
 
 fn settled(row: u8, verdict: Verdict) -> Classified {
@@ -144,5 +146,5 @@ fn settled(row: u8, verdict: Verdict) -> Classified {
 }
 
 const fn classified(row: u8, verdict: Verdict, then: Next) -> Classified {
-    Classified { verdict, row, then, late_receipt: None }
+    Classified { verdict, row, then, late_receipt: None, said: None }
 }

@@ -20,6 +20,9 @@ pub const DISPROVED_MAX: usize = 2 * ATTEMPTS_MAX as usize;
 /// The longest text of evidence, reason or cause that a person gives, in bytes. A file is named by its hash instead.
 pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 
+/// The longest text of a failed tool that a journal entry keeps, in bytes. A person recognises a refusal by its beginning.
+pub const SAID_BYTES_MAX: usize = 4 * 1024;
+
 /// How far ahead a person may put off an automatic check. Keys are forgotten and effects scroll out of lists meanwhile; whoever
 /// needs longer says so again.
 pub const DECISION_WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -272,6 +272,8 @@ impl App {
                     "the writes of this tool come through its proxy; it takes no claims",
                 ));
             }
+            // A policy binds this entrance, too, also while its server is down.
+            None if self.inner.catalog.unasked_policy_of(&name).is_some() => return Err(self.no_such_tool(&name)),
             None => own_call(own_identity(identity)?, title, arguments)?,
         };
         Ok(self.inner.ledger.claim(&allowed, call, ClaimTerms { settle_within, lookup }).await?)

@@ -94,12 +94,12 @@ impl Run {
     }
 
     fn observation(&self, attempt: AttemptNumber, classified: Classified) -> Observation {
-        let note = match classified.late_receipt {
+        let note = match (classified.late_receipt, classified.said) {
             // The verdict has no room for it, and an answer is never dropped.
-            Some(receipt) => {
-                format!("row {}; answered: {}", classified.row, serde_json::json!(receipt))
-            }
-            None => format!("row {}", classified.row),
+            (Some(receipt), _) => format!("row {}; answered: {}", classified.row, serde_json::json!(receipt)),
+            // A person may know these words for a refusal.
+            (None, Some(said)) => format!("row {}; said: {}", classified.row, serde_json::json!(said)),
+            (None, None) => format!("row {}", classified.row),
         };
         Observation {
             about: About::Attempt(attempt),

@@ -7,6 +7,7 @@ use super::http::{Reply, tool_failed};
 use super::{Classified, lost, refused};
 use crate::contract::{Contract, IsError, Seen};
 use crate::event::Cause;
+use crate::limits::SAID_BYTES_MAX;
 use crate::receipt::Answer;
 
 /// The content type of an answer that is the whole result of an MCP tool.
@@ -62,7 +63,7 @@ pub(super) fn error(
     if contract.refused_if.as_ref().is_some_and(|refusal| refusal.holds(&seen)) || BEFORE_THE_HANDLER.contains(&code) {
         return refused(26, answer, attempt);
     }
-    lost(contract, 26, Cause::ServerError)
+    Classified { said: Some(bounded(message)), ..lost(contract, 26, Cause::ServerError) }
 }
 
 /// Row 27, and rows 8 to 10 for results that are no error.
@@ -88,12 +89,35 @@ pub(super) fn result(
     if refused_by_words || contract.execution.is_error == IsError::Refused {
         return refused(27, answer.clone(), attempt);
     }
-    tool_failed(&reply, 27)
+    Classified { said: Some(bounded(text)), ..tool_failed(&reply, 27) }
+}
+
+/// The beginning of a text, as much of it as a journal entry has room for.
+fn bounded(text: &str) -> String {
+    let end = (0..=text.len().min(SAID_BYTES_MAX)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text[..end].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_tool_said_that_failed_is_kept_for_a_person_and_bounded() {
+        let contract = Contract::promising_nothing("x");
+        let attempt = AttemptFacts {
+            redrive: false,
+            earlier_uncertain: false,
+            arguments: None,
+            now: crate::time::Timestamp::EPOCH,
+        };
+        let long = "ü".repeat(SAID_BYTES_MAX);
+        let answer = Answer::json(&json!({ "isError": true, "content": [{ "type": "text", "text": long }] }));
+        let failed = result(&contract, &attempt, true, &answer, &long);
+        assert!(failed.said.is_some_and(|said| said.len() <= SAID_BYTES_MAX && said.starts_with('ü')));
+        assert_eq!(error(&contract, &attempt, -32603, "boom", None).said.as_deref(), Some("boom"));
+        assert_eq!(error(&contract, &attempt, -32602, "no such tool", None).said, None, "a refusal keeps its answer");
+    }
 
     #[test]
     fn a_result_is_about_its_structured_content_then_its_json_text_then_its_text() {

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::build_destination::{base_url, is_loopback, patience, scope, written_contract};
-use super::build_tool::{Additions, check_deadline, check_key, contract, recorded, retry};
+use super::build_tool::{Additions, check_deadline, check_key, check_retries, contract, recorded, retry};
 use super::mcp_server::{McpServer, ToolPolicy, Usual};
 use super::{Surroundings, build_auth, section};
 use crate::auth::Auth;
@@ -373,6 +373,7 @@ fn policy(
         recorded(problems, &[&path[..2], &["contract"]].concat(), CallPlan::new(&contract, usual.over), way_out)?;
     let answer_within =
         patience(problems, &[path, &["timeout"]].concat(), text.timeout, usual.answer_within, ANSWER_WITHIN_MAX);
+    check_retries(problems, path, &contract, text.deadline.map(Span::duration), &retry, answer_within);
     let policy = ToolPolicy {
         version: version?,
         title,

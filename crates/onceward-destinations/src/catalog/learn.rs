@@ -120,6 +120,21 @@ impl Catalog {
         self.servers.iter().find(|server| server.may_have(name)).map(|server| server.upstream.name())
     }
 
+    /// The same, where the configuration has a policy for a tool of that name. An application's own function may have any name,
+    /// and goes on while a server without policies is down.
+    #[must_use]
+    pub fn unasked_policy_of(&self, name: &ToolName) -> Option<&str> {
+        let bound = |server: &&Arc<McpServer>| server.may_have(name) && server.has_policy_for(name);
+        self.servers.iter().find(bound).map(|server| server.upstream.name())
+    }
+
+    /// The name at its server of a tool that is called so here; none where there is no such server, or the name has not its prefix.
+    #[must_use]
+    pub fn name_at_server(&self, server: &str, name: &ToolName) -> Option<String> {
+        let server = self.servers.iter().find(|known| known.upstream.name() == server)?;
+        server.without_prefix(name).map(ToOwned::to_owned)
+    }
+
     /// Ends the connections to the MCP servers, and the children that they may be.
     pub fn disconnect(&self) {
         for server in &self.servers {

@@ -187,7 +187,18 @@ impl McpServer {
 
     /// Whether it may have a tool of that name: its tools were never learned, and the name has its prefix.
     pub(super) fn may_have(&self, name: &ToolName) -> bool {
-        self.upstream.status().tools.is_none() && name.as_str().starts_with(&self.usual.prefix)
+        self.upstream.status().tools.is_none() && self.without_prefix(name).is_some()
+    }
+
+    /// Whether the configuration says something of a tool of that name beside that there may be one.
+    pub(super) fn has_policy_for(&self, name: &ToolName) -> bool {
+        let named = self.without_prefix(name).is_some_and(|remote| self.policies.contains_key(remote));
+        named || !self.usual.prefix.is_empty() || self.usual.approval == Approval::Required
+    }
+
+    /// The name at the server, of a tool that it may have.
+    pub(super) fn without_prefix<'n>(&self, name: &'n ToolName) -> Option<&'n str> {
+        name.as_str().strip_prefix(self.usual.prefix.as_str())
     }
 
     /// What is known of its tools before it is asked.

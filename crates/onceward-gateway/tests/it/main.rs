@@ -11,6 +11,7 @@ mod hosts;
 mod limits;
 mod mcp;
 mod metrics;
+mod powers;
 mod notices;
 mod process;
 mod proxy;

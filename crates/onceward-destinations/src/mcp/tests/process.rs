@@ -170,6 +170,6 @@ async fn a_lookup_asks_a_reading_tool_with_the_marker() {
     };
     let asked = tool(&stage.catalog, "write").destination().ask(question).await;
     let Asked::Answered(answer) = asked else { panic!("{asked:?}") };
-    assert_eq!((answer.status, answer.body_json()), (200, Some(json!({ "notes": [{ "marker": "write" }] }))));
+    assert_eq!((answer.status, answer.body_json()), (200, Some(json!({ "notes": [{ "title": "write" }] }))));
     assert_eq!(stage.lines("writes").len(), 1, "to ask writes nothing");
 }

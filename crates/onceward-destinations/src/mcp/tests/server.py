@@ -22,7 +22,7 @@ def say(message):
 
 
 def tools():
-    names = ["write", "write_and_die", "write_and_hang", "write_slowly", "progress", "child", "lost_output", "get_notes", "huge"]
+    names = ["write", "write_and_die", "write_and_hang", "write_slowly", "progress", "child", "lost_output", "get_notes", "huge", "fail"]
     return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
 
 
@@ -30,10 +30,14 @@ def call(id, params):
     name, arguments = params["name"], params.get("arguments", {})
     text = {"content": [{"type": "text", "text": "done"}]}
     if name == "get_notes":
-        path = os.path.join(FOLDER, "writes")
+        path = os.path.join(FOLDER, "notes")
         lines = open(path, encoding="utf-8").read().splitlines() if os.path.exists(path) else []
-        return say({"id": id, "result": {"content": [], "structuredContent": {"notes": [{"marker": line} for line in lines]}}})
-    note("writes", str(arguments.get("marker", arguments.get("title", ""))))
+        notes = [json.loads(line) for line in lines]
+        return say({"id": id, "result": {"content": [], "structuredContent": {"notes": notes}}})
+    if name == "fail":
+        return say({"id": id, "result": {"content": [{"type": "text", "text": arguments["text"]}], "isError": True}})
+    note("writes", str(arguments.get("title", "")))
+    note("notes", json.dumps(arguments))
     if name == "write_and_die":
         os._exit(3)
     if name == "write_and_hang":
