@@ -158,7 +158,8 @@ async fn a_path_with_dots_or_an_absolute_address_leads_nowhere_else() {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let head = format!(
-            "POST {target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nIdempotency-Key: p-1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            "POST {target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nIdempotency-Key: p-1\r\n\
+             Content-Length: 0\r\nConnection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut text = String::new();
