@@ -44,8 +44,10 @@ pub(crate) enum NoRefusals {
 
 const ANY: &str = include_str!("../../../contracts/mcp/any.toml");
 
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 4] = [
+    ("atlassian", include_str!("../../../contracts/mcp/atlassian.toml")),
     ("filesystem", include_str!("../../../contracts/mcp/filesystem.toml")),
+    ("github", include_str!("../../../contracts/mcp/github.toml")),
     ("memory", include_str!("../../../contracts/mcp/memory.toml")),
 ];
 
@@ -112,6 +114,17 @@ mod tests {
         assert!(!refused(&set, "write_file", "Destination already exists: /a"));
         assert!(refused(&set, "write_file", "Access denied - path outside allowed directories: /etc not in /tmp"));
         assert!(!refused(&set, "write_file", "ENOSPC: no space left on device, write"));
+
+        let github = of("github").unwrap();
+        let post = |status: &str| {
+            format!("failed to create issue: POST https://api.github.com/repos/a/b/issues: {status} X []")
+        };
+        assert!(refused(&github, "issue_write", &post("422")) && refused(&github, "create_issue", &post("404")));
+        assert!(!refused(&github, "issue_write", &post("502")) && !refused(&github, "add_issue_comment", &post("422")));
+        let atlassian = of("atlassian").unwrap();
+        let text = "Error calling tool 'create_issue': Cannot create issue in read-only mode.";
+        assert!(refused(&atlassian, "jira_create_issue", text));
+        assert!(!refused(&atlassian, "jira_create_issue", "Error calling tool 'create_issue': 502 Server Error"));
     }
 
     #[test]

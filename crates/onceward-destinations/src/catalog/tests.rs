@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use onceward_core::contract::Recognised;
+
 use super::*;
 use crate::testing::{SECRET, arguments, catalog, errors, read_in, tool};
 use crate::tool::{Effect, WithoutIdentity};
@@ -193,6 +195,42 @@ fn a_deadline_that_reaches_the_horizon_is_refused() {
 }
 
 #[test]
+fn retries_that_reach_the_horizon_are_refused_for_every_contract_with_one() {
+    let mut tried = 0;
+    for contract in onceward_core::contract::built_in().unwrap() {
+        let Recognised::For(recognised) = contract.horizon.recognised() else { continue };
+        if contract.key.is_none() || crate::carrier::CarrierPlan::new(&contract).is_err() {
+            continue;
+        }
+        tried += 1;
+        let id = &contract.id;
+        let named: Vec<String> =
+            contract.scope.dimensions.iter().map(|dimension| format!("{dimension} = \"x\"")).collect();
+        let text = format!(
+            "ledger = \"sqlite:onceward.db\"\n[destination.d]\nurl = \"http://127.0.0.1:1\"\ncontract = \"{id}\"\n\
+             scope = {{ {} }}\ntimeout = \"1s\"\n[destination.d.tool.t]\n\
+             request = {{ method = \"POST\", path = \"/t\", body = \"arguments\" }}\n",
+            named.join(", ")
+        );
+        let with = |lines: String| read_in(Environment::Production, &format!("{text}{lines}"));
+        let seconds = recognised.as_secs();
+        let two = |cap: u64| format!("retry = {{ attempts_max = 2, throttle_base = \"{cap}s\", cap = \"{cap}s\" }}\n");
+        let late = with(two(seconds)).unwrap_err();
+        assert!(
+            late[0].key.ends_with("t.retry") && late[0].problem.contains(&format!("{seconds} s")),
+            "{id}: {late:?}"
+        );
+        let found = with(two(seconds - 10));
+        assert!(found.is_ok(), "{id}: {:?}", found.err());
+        let found = with(format!("{}deadline = \"{}s\"\n", two(seconds), seconds - 1));
+        assert!(found.is_ok(), "{id}, with a deadline: {:?}", found.err());
+        let found = with(format!("deadline = \"{seconds}s\"\n"));
+        assert!(found.unwrap_err()[0].key.ends_with("t.deadline"), "{id}");
+    }
+    assert!(tried >= 8, "{tried}");
+}
+
+#[test]
 fn what_a_mapping_may_not_write_is_refused() {
     for (headers, words) in [
         ("Host = \"a\"", "leave it out"),
@@ -280,4 +318,69 @@ provenance = { confidence = "operated" }
         "destination.helpdesk.contract.horizon.kind",
         "unknown variant",
     );
+}
+
+const NOTES: &str = r#"
+[mcp.notes]
+command = ["npx", "server"]
+env = { A = "plain", B = "env:TOKEN" }
+reads = ["get_*", "search"]
+refusals = "filesystem"
+
+[mcp.notes.tool.create]
+title = "Note {/title}"
+marker = { at = "/labels" }
+lookup = { tool = "search", args = { q = "{marker}" }, recognise = [{ at = "/q" }] }
+
+[mcp.web]
+url = "http://127.0.0.1:1/mcp"
+auth = "env:TOKEN"
+prefix = "web_"
+headers = { X-Team = "blue" }
+"#;
+
+#[test]
+fn what_is_known_of_an_mcp_server_before_it_is_asked_is_said_by_check() {
+    let catalog = catalog(NOTES);
+    let lines: Vec<String> = catalog.explain().iter().map(ToString::to_string).collect();
+    let tools: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(tools, ["*", "create", "get_*", "search", "web_*"], "{lines:#?}");
+    assert!(lines[1].contains("lookup tool search") && lines[2].contains("reads, passes through"), "{lines:#?}");
+    assert!(catalog.tools().is_empty() && catalog.server_status().len() == 2);
+    let printed = format!("{catalog:?}");
+    assert!(!printed.contains(SECRET) && printed.contains("env:TOKEN"), "{printed}");
+}
+
+#[test]
+fn a_mistake_in_an_mcp_server_names_its_line_and_the_way_out() {
+    let mistake = |old: &str, new: &str, key: &str, words: &str| {
+        assert!(NOTES.contains(old), "{old}");
+        let errors = errors(&NOTES.replacen(old, new, 1));
+        let first = errors.first().map(String::as_str).unwrap_or_default();
+        assert!(first.contains(&format!(": {key}: ")) && first.contains(words), "{key}, {words}: {errors:#?}");
+    };
+    mistake("command = [\"npx\", \"server\"]", "command = []", "mcp.notes.command", "the command is empty");
+    mistake("command = [\"npx\", \"server\"]\n", "", "mcp.notes", "a program or an address");
+    mistake("env = { A", "url = \"http://a\"\nenv = { A", "mcp.notes", "a program or an address");
+    mistake("env:TOKEN\" }\nreads", "env:NONE\" }\nreads", "mcp.notes.env.B", "NONE is not set");
+    mistake("\"get_*\"", "\"*_get\"", "mcp.notes.reads", "`*` at the end");
+    mistake("= \"filesystem\"", "= \"files\"", "mcp.notes.refusals", "there are sets for");
+    mistake("tool = \"search\"", "tool = \"find\"", "mcp.notes.tool.create.lookup.tool", "must not write");
+    mistake(
+        "lookup = { tool = \"search\", args = { q = \"{marker}\" }",
+        "lookup = { path = \"/x\"",
+        "mcp.notes.tool.create.lookup",
+        "asked by a tool",
+    );
+    mistake("title = \"Note", "titel = \"Note", "mcp.notes.tool.create.titel", "unknown field");
+    mistake("auth = \"env:TOKEN\"", "auth = \"s3cret\"", "mcp.web.auth.bearer", "does not stand in the configuration");
+    mistake(
+        "X-Team = \"blue\"",
+        "Authorization = \"Bearer x\"",
+        "mcp.web.headers.Authorization",
+        "a credential does not stand",
+    );
+    mistake("X-Team = \"blue\"", "Mcp-Name = \"x\"", "mcp.web.headers.Mcp-Name", "made for each request");
+    mistake("prefix = \"web_\"", "cwd = \"/\"", "mcp.web.cwd", "goes with command");
+    mistake("prefix = \"web_\"", "contract = \"stripe.v1\"", "mcp.web", "recognised only within one");
 }
