@@ -6,6 +6,7 @@ mod calls;
 mod claims;
 mod credentials;
 mod decisions;
+mod due;
 mod explanations;
 mod health;
 mod lookups;
@@ -54,6 +55,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/v1/claims/{id}/dispatching", &["post"], post(claims::dispatching)),
         ("/v1/claims/{id}/heartbeat", &["post"], post(claims::heartbeat)),
         ("/v1/claims/{id}/settlement", &["post"], post(claims::settle)),
+        ("/v1/lookups/due", &["get"], get(due::due)),
         ("/v1/webhooks/{destination}", &["post"], post(crate::webhooks::deliver)),
         ("/v1/credentials", &["get", "post"], get(credentials::list).post(credentials::create)),
         ("/v1/credentials/{id}", &["delete"], delete(credentials::revoke)),

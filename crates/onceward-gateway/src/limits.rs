@@ -53,6 +53,9 @@ pub const DRAIN: Duration = Duration::from_secs(30);
 /// After how long a caller that was told "try again" should do so. Short: the ledger's own pauses are behind it.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Things that an application may say it found for one operation. One is the effect; two are a disagreement.
+pub const LOOKUP_FOUND_MAX: usize = 32;
+
 /// The largest event that a destination may deliver, in bytes. Standard Webhooks asks for less than 20 KiB; some vendors put whole
 /// objects into theirs.
 pub const WEBHOOK_BODY_BYTES_MAX: usize = 256 * 1024;

@@ -54,6 +54,9 @@ pub const CHECKS_PER_ROUTE_MAX: usize = 4;
 /// How long a check that could not be made now is put off: its tool is not configured here, or too many wait before it.
 pub const CHECK_PUT_OFF: Duration = Duration::from_secs(30);
 
+/// Rows that are read at once when an application asks what it may look for: a page of the store.
+pub const DUE_READ: u32 = 1000;
+
 /// The longest random addition to the time of a check: operations that an outage left together are not looked at together.
 pub const CHECK_JITTER: Duration = Duration::from_secs(10);
 

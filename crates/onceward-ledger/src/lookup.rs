@@ -24,6 +24,7 @@ use crate::destination::{Asked, Destination, Question};
 use crate::directory::Known;
 use crate::error::LedgerError;
 use crate::ledger::{Inner, Ledger};
+use crate::limits;
 use crate::store::{Applied, Command, Expects, Priority, Step};
 
 /// What a lookup came to, in one word. The words are labels of a metric and part of the API.
@@ -117,30 +118,10 @@ impl Ledger {
         grant: &crate::authorize::Grant,
         limit: u32,
     ) -> Result<Vec<Operation>, LedgerError> {
-        let filter = crate::store::Filter {
-            tenant: grant.tenant().clone(),
-            states: vec!["unknown".to_owned()],
-            tool: None,
-            disagreement_only: crate::store::DisagreementOnly::No,
-            after: None,
-            limit,
-        };
-        let now = self.inner.clock.now();
-        let mut due = self.inner.store.list(filter).await?.operations;
-        due.retain(|operation| {
-            let own = operation.terms.pin.as_ref().is_some_and(|pin| pin.scope == crate::limits::OWN_FUNCTION_SCOPE);
-            let at = match &operation.state {
-                State::Unknown(unknown) => unknown.next_check(),
-                State::Proposed(_)
-                | State::Approved(_)
-                | State::Pending(_)
-                | State::Succeeded(_)
-                | State::Rejected(_)
-                | State::Closed(_) => None,
-            };
-            own && at.is_some_and(|at| at <= now) && grant.to_lookup(operation).is_ok()
-        });
-        due.sort_by_key(|operation| operation.updated_at);
+        // The longest due first; what is another tenant's, or a destination's, does not count.
+        let mut due = self.inner.store.due(self.inner.clock.now(), limits::DUE_READ).await?;
+        due.retain(|operation| is_own_function(operation) && grant.to_lookup(operation).is_ok());
+        due.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(due)
     }
 
@@ -167,6 +148,11 @@ impl Ledger {
         self.inner.metrics.looked_up(&operation.binding.tool, looked.said);
         Ok(looked)
     }
+}
+
+/// Whether an application runs the operation's function itself, and looks for its effect.
+pub(crate) fn is_own_function(operation: &Operation) -> bool {
+    operation.terms.pin.as_ref().is_some_and(|pin| pin.scope == limits::OWN_FUNCTION_SCOPE)
 }
 
 /// What was seen of everything that was asked.

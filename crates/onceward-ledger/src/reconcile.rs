@@ -23,6 +23,7 @@ use crate::execute::Claimed;
 use crate::governor::{Go, Governor};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
+use crate::lookup::is_own_function;
 use crate::running::Entered;
 use crate::store::{Command, Expects, Priority, Step};
 
@@ -93,6 +94,15 @@ impl Inner {
         // Only when the round is full do rows that find no place keep others from being seen at all.
         let crowded = due.len() >= limits::CHECKS_BATCH as usize;
         for operation in fairly(due) {
+            if is_own_function(&operation) {
+                match self.next_check(&operation, None).await? {
+                    None => self.reschedule(&operation, None).await?,
+                    Some(_) if crowded => self.put_off(&operation).await?,
+                    // Nobody but its application can look for the effect: it stays due until that has said what it found.
+                    Some(_) => {}
+                }
+                continue;
+            }
             match directory.known(&operation.binding.tool) {
                 Some(known) => match self.place(&operation, &known) {
                     Some(place) => {
@@ -107,7 +117,7 @@ impl Inner {
                     None if crowded => self.put_off(&operation).await?,
                     None => {}
                 },
-                // An application's own function, or a tool that is not configured here now.
+                // A tool that is not configured here now.
                 None => self.look_later(&operation).await?,
             }
         }

@@ -1,6 +1,7 @@
-//! `/v1/operations/{id}/lookups`: asking the destination now what became of an operation. It writes nothing there.
+//! `/v1/operations/{id}/lookups`: asking the destination now what became of an operation, which writes nothing there; or, with a
+//! body, saying what an application found that runs its own function.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use onceward_core::code::Code;
@@ -10,8 +11,9 @@ use onceward_ledger::LedgerError;
 use serde_json::{Value, json};
 
 use super::answer::json as answer_json;
+use super::due::ReportBody;
 use super::operations::Shown;
-use super::request::Caller;
+use super::request::{Caller, read};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -20,12 +22,22 @@ pub(super) async fn look_up(
     State(app): State<App>,
     Caller(grant): Caller,
     Path(id): Path<String>,
+    request: Request,
 ) -> Result<Response, Problem> {
     let (operation, _) = app.find(&grant, &id).await?;
     let allowed = grant.to_lookup(&operation).map_err(LedgerError::from)?;
     let ledger = app.ledger().clone();
+    let body = read(request, app.limits().body_bytes_max).await?;
     // What was asked is recorded, also when nobody waits for it any more.
-    let asked = app.detached(async move { ledger.look_up(&allowed, &operation).await }).await?;
+    let asked = if body.is_empty() {
+        app.detached(async move { ledger.look_up(&allowed, &operation).await }).await?
+    } else {
+        let report: ReportBody = serde_json::from_slice(&body).map_err(|error| {
+            Problem::invalid_request(format!("the body: {error}; nothing was recorded, send it again"))
+        })?;
+        let report = report.read(ledger.clock().now())?;
+        app.detached(async move { ledger.report_lookup(&allowed, &operation, report).await }).await?
+    };
     let looked = match asked {
         Ok(looked) => looked,
         Err(LedgerError::NotFound) => return Err(nobody_asks()),
