@@ -166,8 +166,11 @@ fn refused(error: StartError) -> Failure {
             "Use the one that runs, or stop it first. Two gateways on two ledgers would not know of each other's calls.",
         ),
         StartError::Listen { .. } => (Exit::Failed, "Choose another address with --listen, or end what listens there."),
-        StartError::NameClash(_) => (Exit::Failed, "A call of that name could mean either tool, so give one of them another name."),
+        StartError::NameClash(_) => {
+            (Exit::Failed, "A call of that name could mean either tool, so give one of them another name.")
+        }
         StartError::Open(_)
+        | StartError::Database(_)
         | StartError::Ledger(_)
         | StartError::SelfTest
         | StartError::Issue(_)

@@ -14,6 +14,12 @@ const DOMAIN: &[u8] = b"onceward outbound key v1\0";
 pub struct LedgerSecret([u8; 32]);
 
 impl LedgerSecret {
+    /// From its text: 64 hex digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        crate::hex::decode(text.trim())?.try_into().ok().map(Self)
+    }
+
     /// 32 random bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {

@@ -57,8 +57,9 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// The secret itself, for the header that carries it.
-    pub(crate) fn expose(&self) -> &str {
+    /// The secret itself, for what carries it and for nothing else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
         self.text.expose_secret()
     }
 

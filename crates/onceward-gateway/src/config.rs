@@ -1,9 +1,10 @@
 //! `onceward.toml`: read whole, and every mistake in it named at once with its line and the way out.
 
+mod home;
 mod reader;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use onceward_core::contract::Span;
@@ -17,6 +18,7 @@ use self::reader::Reader;
 use crate::limits::{self, Limits};
 use crate::mcp::Elicitation;
 use crate::metrics::Access;
+use crate::home::Home;
 use crate::notify::{Notify, NotifyText};
 
 /// The version of the configuration's form that this program reads.
@@ -31,8 +33,8 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// A checked configuration.
 #[derive(Debug)]
 pub struct Config {
-    /// The SQLite file of the ledger.
-    pub ledger: PathBuf,
+    /// Where the ledger lies.
+    pub ledger: Home,
     /// Where the API and the MCP front listen.
     pub listen: SocketAddr,
     /// Which credentials of destinations may be used.
@@ -105,8 +107,10 @@ impl Config {
         let mut reader = Reader::parse(file, text)?;
         version(&mut reader);
         let environment = reader.take::<Environment>("environment").unwrap_or_default();
-        let ledger = ledger(&mut reader, base_dir);
+        let ledger = home::read(&mut reader, base_dir, secrets);
         let single = reader.take::<bool>("single_instance").unwrap_or(false);
+        // On a database every gateway knows of the others' calls.
+        let single = single || matches!(ledger, Home::Database(_));
         let listen = listen(&mut reader, single);
         let tenant = reader.take::<TenantId>("tenant");
         let gateway: GatewayText = reader.take("gateway").unwrap_or_default();
@@ -117,6 +121,8 @@ impl Config {
         reader.refuse_the_rest(&[
             "version",
             "ledger",
+            "ledger_secret",
+            "ledger_ca",
             "listen",
             "environment",
             "single_instance",
@@ -179,23 +185,6 @@ fn version(reader: &mut Reader<'_>) {
             format!("version {other} is not known; this program reads version {VERSION}"),
             "write version = 1, or use the program that the file was written for",
         ),
-    }
-}
-
-fn ledger(reader: &mut Reader<'_>, base_dir: &Path) -> PathBuf {
-    let way_out = "write ledger = \"sqlite:onceward.db\"";
-    let Some(text) = reader.take_required::<String>("ledger", way_out) else { return PathBuf::new() };
-    match text.split_once(':') {
-        Some(("sqlite", path)) if !path.is_empty() && !path.starts_with("//") => base_dir.join(path),
-        Some(("postgres" | "postgresql", _)) => {
-            reader.add("ledger", "this program has no ledger on PostgreSQL yet".to_owned(), way_out);
-            PathBuf::new()
-        }
-        Some(_) | None => {
-            // The text is not repeated: people put passwords into addresses.
-            reader.add("ledger", "this names no ledger".to_owned(), way_out);
-            PathBuf::new()
-        }
     }
 }
 
@@ -292,7 +281,7 @@ mod tests {
     #[test]
     fn the_least_configuration_has_a_ledger_and_listens_on_loopback() {
         let config = read(MINIMAL).unwrap();
-        assert_eq!(config.ledger, Path::new("/etc/onceward/a.db"));
+        assert_eq!(config.ledger.to_string(), "/etc/onceward/a.db");
         assert_eq!(config.listen.to_string(), LISTEN);
         assert_eq!(config.limits, Limits::default());
     }

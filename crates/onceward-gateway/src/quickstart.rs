@@ -45,7 +45,7 @@ pub fn catalog(sandbox: &str) -> Result<Catalog, Vec<ConfigError>> {
 /// As for [`catalog`].
 pub fn gateway(folder: &Path, listen: SocketAddr, sandbox: &str) -> Result<Gateway, Vec<ConfigError>> {
     Ok(Gateway {
-        ledger: ledger(folder),
+        ledger: ledger(folder).into(),
         listen,
         tenant: TenantId::parse(TENANT).ok(),
         catalog: catalog(sandbox)?,

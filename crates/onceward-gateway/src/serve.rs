@@ -1,23 +1,18 @@
 //! From a configuration to sockets, and back to a quiet end.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use onceward_core::fingerprint::FingerprintKeys;
 use onceward_core::hex;
 use onceward_core::key::{InvalidName, Principal, TenantId};
 use onceward_destinations::catalog::{Catalog, NameClash};
 use onceward_destinations::limits::MCP_START_WITHIN;
 use onceward_ledger::authorize::{GrantError, InvalidPattern, ToolPattern};
-use onceward_ledger::clock::{Clock, SystemClock};
-use onceward_ledger::recover::InstanceLocked;
-use onceward_ledger::runtime::TokioRuntime;
-use onceward_ledger::store::{Command, OwnerKind, Priority, Store, StoreError};
-use onceward_ledger::{Intervals, Ledger, LedgerError, Settings};
-use onceward_sqlite::{InstanceLock, Locked, OpenError, Options, SqliteStore};
+use onceward_ledger::store::{Command, Priority, Store, StoreError};
+use onceward_ledger::{Intervals, Ledger, LedgerError};
+use onceward_sqlite::{InstanceLock, Locked, OpenError};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +23,7 @@ use crate::accept;
 use crate::app::App;
 use crate::auth::{self, IssueError, Issued, Role};
 use crate::config::Config;
+use crate::home::{Home, Opened};
 use crate::http;
 use crate::limits::Limits;
 use crate::mcp::{self, Elicitation, Reach};
@@ -40,8 +36,8 @@ use crate::telemetry;
 /// What a gateway is started with.
 #[derive(Debug)]
 pub struct Gateway {
-    /// The SQLite file of the ledger.
-    pub ledger: PathBuf,
+    /// Where the ledger lies.
+    pub ledger: Home,
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
     /// For whom an agent's and an operator's token are made when the ledger has no credential yet.
@@ -94,6 +90,9 @@ pub enum StartError {
     /// The ledger cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The database of the ledger cannot be opened.
+    #[error(transparent)]
+    Database(#[from] onceward_postgres::OpenError),
     /// The ledger does not answer as it must.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -158,7 +157,7 @@ pub struct Running {
     app: App,
     stop: CancellationToken,
     connections: TaskTracker,
-    _lock: InstanceLock,
+    _lock: Option<InstanceLock>,
 }
 
 impl std::fmt::Debug for Running {
@@ -173,14 +172,19 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] names what is in the way.
     pub async fn start(self) -> Result<Running, StartError> {
-        let Self { ledger: path, listen, tenant, catalog, limits, reach, intervals, metrics, notify, elicitation } =
+        let Self { ledger: home, listen, tenant, catalog, limits, reach, intervals, metrics, notify, elicitation } =
             self;
-        let lock = InstanceLock::acquire(&path)?;
-        let ledger = open(&path, intervals).await?;
+        let opened = home.open(intervals).await?;
+        let alone = opened.alone();
+        let Opened { ledger, lock } = opened;
         self_test(&**ledger.store()).await?;
         // Before recovery, so that what it finds is scheduled to be checked.
         ledger.reconcile(Arc::new(catalog.clone()));
-        let recovered = ledger.recover_earlier_gateways(&InstanceLocked::held()).await?;
+        let recovered = match alone {
+            Some(alone) => ledger.recover_earlier_gateways(&alone).await?,
+            // Other gateways may be at work: who is gone is found out by its silence (R12).
+            None => 0,
+        };
         let first_tokens = match tenant {
             Some(tenant) => first_tokens(&ledger, &tenant).await?,
             None => None,
@@ -205,7 +209,7 @@ impl Gateway {
         if let Some(notify) = notify {
             tokio::spawn(notify::run(app.clone(), notify, stop.clone()));
         }
-        tracing::info!(%address, ledger = %path.display(), recovered, "the gateway serves");
+        tracing::info!(%address, ledger = %home, recovered, "the gateway serves");
         Ok(Running { address, first_tokens, recovered, proxies, app, stop, connections, _lock: lock })
     }
 }
@@ -237,23 +241,6 @@ fn limited(surfaces: Router, app: App) -> Router {
 fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     tracing::error!("a handler panicked");
     axum::response::IntoResponse::into_response(Problem::plain(onceward_core::code::Code::Internal))
-}
-
-/// Opens the engine over a SQLite file.
-async fn open(path: &Path, intervals: Intervals) -> Result<Ledger, StartError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = SqliteStore::open(path, Options::new(Arc::clone(&clock)))?;
-    let secret = store.secret().clone();
-    Ok(Ledger::open(Settings {
-        store: Arc::new(store),
-        secret,
-        keys: FingerprintKeys::unkeyed(),
-        clock,
-        runtime: Arc::new(TokioRuntime::current()),
-        kind: OwnerKind::Gateway,
-        intervals,
-    })
-    .await?)
 }
 
 /// Writes a record and reads it back through the very store that will hold receipts, before anybody relies on it.

@@ -10,6 +10,7 @@ use onceward_destinations::catalog::{Catalog, Environment, Surroundings};
 use onceward_destinations::client::{ClientSettings, client};
 use onceward_destinations::secrets::MachineSecrets;
 use onceward_gateway::auth::{self, Role};
+use onceward_gateway::home::Home;
 use onceward_gateway::limits::Limits;
 use onceward_gateway::mcp::Reach;
 use onceward_gateway::quickstart;
@@ -227,9 +228,9 @@ pub(crate) fn catalog(text: &str) -> Catalog {
     Catalog::from_toml(text, &surroundings).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 
-pub(crate) fn gateway_of(ledger: PathBuf, catalog: Catalog, limits: Limits) -> Gateway {
+pub(crate) fn gateway_of(ledger: impl Into<Home>, catalog: Catalog, limits: Limits) -> Gateway {
     Gateway {
-        ledger,
+        ledger: ledger.into(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         tenant: Some(TenantId::parse("acme").unwrap()),
         catalog,

@@ -132,7 +132,7 @@ impl World {
         .await
         .expect("the sandbox starts");
         let gateway = Gateway {
-            ledger: folder.path().join("onceward.db"),
+            ledger: folder.path().join("onceward.db").into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tenant: TenantId::parse("acme").ok(),
             catalog: catalog(&sandbox.base_url()),

@@ -1,0 +1,114 @@
+//! Where a gateway's ledger lies, and how it is opened: a file that one gateway has to itself, or a database that any number share.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use onceward_core::fingerprint::FingerprintKeys;
+use onceward_core::outbound::LedgerSecret;
+use onceward_ledger::clock::{Clock, SystemClock};
+use onceward_ledger::recover::InstanceLocked;
+use onceward_ledger::runtime::TokioRuntime;
+use onceward_ledger::store::{OwnerKind, Store};
+use onceward_ledger::{Intervals, Ledger, Settings};
+use onceward_postgres::PostgresStore;
+use onceward_sqlite::{InstanceLock, SqliteStore};
+
+use crate::serve::StartError;
+
+/// Where a ledger lies.
+#[derive(Clone, Debug)]
+pub enum Home {
+    /// A SQLite file, with its secret beside it.
+    File(PathBuf),
+    /// A PostgreSQL database.
+    Database(DatabaseHome),
+}
+
+/// A database that holds a ledger, and what it takes to open it.
+#[derive(Clone)]
+pub struct DatabaseHome {
+    /// Its address; it may hold a password.
+    pub address: String,
+    /// The ledger's secret, the same for every gateway.
+    pub secret: LedgerSecret,
+    /// How its certificate is checked, where the address asks for TLS.
+    pub tls: Option<rustls::ClientConfig>,
+}
+
+impl fmt::Debug for DatabaseHome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseHome(…)")
+    }
+}
+
+/// Without what only its owner may know.
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Database(_) => f.write_str("a PostgreSQL database"),
+        }
+    }
+}
+
+impl From<PathBuf> for Home {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
+}
+
+/// A ledger that this process has opened.
+pub(crate) struct Opened {
+    pub(crate) ledger: Ledger,
+    /// Held as long as the gateway runs: nobody else opens the file meanwhile.
+    pub(crate) lock: Option<InstanceLock>,
+}
+
+impl Opened {
+    /// That every earlier gateway of this ledger is gone, where that is known.
+    pub(crate) fn alone(&self) -> Option<InstanceLocked> {
+        self.lock.as_ref().map(|_| InstanceLocked::held())
+    }
+}
+
+impl Home {
+    /// Opens the engine over it.
+    pub(crate) async fn open(&self, intervals: Intervals) -> Result<Opened, StartError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        match self {
+            Self::File(path) => Self::open_file(path, clock, intervals).await,
+            Self::Database(home) => {
+                onceward_destinations::client::install_tls_provider();
+                let options = onceward_postgres::Options {
+                    clock: Arc::clone(&clock),
+                    secret: home.secret.clone(),
+                    tls: home.tls.clone(),
+                };
+                let store = PostgresStore::open(&home.address, options).await?;
+                let ledger = engine(Arc::new(store), home.secret.clone(), clock, intervals).await?;
+                Ok(Opened { ledger, lock: None })
+            }
+        }
+    }
+
+    async fn open_file(path: &Path, clock: Arc<dyn Clock>, intervals: Intervals) -> Result<Opened, StartError> {
+        let lock = InstanceLock::acquire(path)?;
+        let store = SqliteStore::open(path, onceward_sqlite::Options::new(Arc::clone(&clock)))?;
+        let secret = store.secret().clone();
+        let ledger = engine(Arc::new(store), secret, clock, intervals).await?;
+        Ok(Opened { ledger, lock: Some(lock) })
+    }
+}
+
+async fn engine(
+    store: Arc<dyn Store>,
+    secret: LedgerSecret,
+    clock: Arc<dyn Clock>,
+    intervals: Intervals,
+) -> Result<Ledger, StartError> {
+    let keys = FingerprintKeys::unkeyed();
+    let runtime = Arc::new(TokioRuntime::current());
+    let kind = OwnerKind::Gateway;
+    Ok(Ledger::open(Settings { store, secret, keys, clock, runtime, kind, intervals }).await?)
+}
