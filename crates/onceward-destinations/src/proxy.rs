@@ -96,6 +96,9 @@ pub enum NotTaken {
     /// It is too large, or nested too deep.
     #[error(transparent)]
     Arguments(#[from] InvalidJson),
+    /// It asks to be read as another method than it has.
+    #[error("the header {0} makes another request of this one; send that request itself")]
+    Override(&'static str),
     /// A header that matters is given twice, or is no text.
     #[error("the header {0} is given more than once, or has a character that is not visible ASCII")]
     Header(HeaderName),

@@ -131,7 +131,9 @@ impl From<NotTaken> for Problem {
     fn from(refused: NotTaken) -> Self {
         match refused {
             NotTaken::Arguments(invalid) => invalid.into(),
-            NotTaken::Request(_) | NotTaken::Header(_) => Self::invalid_request(refused.to_string()),
+            NotTaken::Request(_) | NotTaken::Header(_) | NotTaken::Override(_) => {
+                Self::invalid_request(refused.to_string())
+            }
         }
     }
 }
@@ -254,7 +256,9 @@ pub const fn status_of_code(code: Code) -> StatusCode {
         Code::UnknownTool | Code::NotFound => StatusCode::NOT_FOUND,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::Denied => StatusCode::FORBIDDEN,
-        Code::IllegalMove | Code::Moved | Code::ApprovalVoid | Code::ClaimLost | Code::EarlierUnresolved => StatusCode::CONFLICT,
+        Code::IllegalMove | Code::Moved | Code::ApprovalVoid | Code::ClaimLost | Code::EarlierUnresolved => {
+            StatusCode::CONFLICT
+        }
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::LedgerBusy | Code::LedgerUnavailable | Code::CommitUnknown | Code::ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE

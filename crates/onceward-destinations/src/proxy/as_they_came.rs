@@ -39,7 +39,8 @@ impl AsTheyCame {
         let sent = held.part(SENT)?;
         let method: Method = held.text("method")?.parse().map_err(|_| broken("method"))?;
         let mut headers = HeaderMap::new();
-        for named in [held.0.get("headers"), sent.0.get("headers")].into_iter().flatten() {
+        let kept = [held.0.get("headers"), held.0.get("conditions"), sent.0.get("headers")];
+        for named in kept.into_iter().flatten() {
             for (name, value) in named.as_object().into_iter().flatten() {
                 let name: HeaderName = name.parse().map_err(|_| broken("headers"))?;
                 let value = value.as_str().ok_or_else(|| broken("headers"))?;

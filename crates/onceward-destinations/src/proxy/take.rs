@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use http::header::{
+    ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
+};
 use http::{HeaderMap, HeaderValue};
 use onceward_core::canonical::Canonical;
 use serde_json::{Map, Value, json};
@@ -13,12 +15,20 @@ use crate::limits::TARGET_BYTES_MAX;
 use crate::mapping::Rendered;
 use crate::tool::Unmappable;
 
+/// What makes a write conditional. Left behind, it would be another write: one that overwrites what somebody else has changed.
+const CONDITIONS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
+
+/// What makes another request of the one that it stands on. It is neither passed on nor left behind.
+const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
+
 /// What a write is, with what leaves of it.
 pub(super) fn taken(proxy: &Proxy, incoming: &Incoming) -> Result<Taken, NotTaken> {
     let Incoming { method, target, headers, body } = incoming;
     check_target(target)?;
+    check_method(headers)?;
     let key = proxy.spot.find(&Parts { headers, target, body })?;
     let content_type = one_text(headers, &CONTENT_TYPE)?;
+    let encoding = one_text(headers, &CONTENT_ENCODING)?;
     let mut compared = Map::new();
     compared.insert("method".to_owned(), method.as_str().into());
     compared.insert("target".to_owned(), proxy.spot.compared_target(target).into());
@@ -26,7 +36,13 @@ pub(super) fn taken(proxy: &Proxy, incoming: &Incoming) -> Result<Taken, NotTake
     if let Some(content_type) = &content_type {
         compared.insert("media_type".to_owned(), content::media_type(content_type).into());
     }
-    match content::content(content_type.as_deref().unwrap_or_default(), body, &proxy.spot) {
+    insert_some(&mut compared, "conditions", texts(headers, &CONDITIONS)?);
+    if let Some(encoding) = &encoding {
+        compared.insert("content_encoding".to_owned(), encoding.as_str().into());
+    }
+    // What is packed says nothing before it is unpacked, and is compared by its bytes.
+    let said = if encoding.is_some() { None } else { content_type.as_deref() };
+    match content::content(said.unwrap_or_default(), body, &proxy.spot) {
         Value::Null => {}
         content => {
             compared.insert("content".to_owned(), content);
@@ -35,7 +51,8 @@ pub(super) fn taken(proxy: &Proxy, incoming: &Incoming) -> Result<Taken, NotTake
     let mut sent = Map::new();
     sent.insert("target".to_owned(), target.as_str().into());
     let mut along = texts(headers, &proxy.pinned_headers)?;
-    for (name, value) in [(&CONTENT_TYPE, content_type), (&ACCEPT, one_text(headers, &ACCEPT)?)] {
+    let accept = one_text(headers, &ACCEPT)?;
+    for (name, value) in [(&CONTENT_TYPE, content_type), (&CONTENT_ENCODING, encoding), (&ACCEPT, accept)] {
         if let Some(value) = value {
             along.insert(name.to_string(), value.into());
         }
@@ -55,9 +72,10 @@ pub(super) fn taken(proxy: &Proxy, incoming: &Incoming) -> Result<Taken, NotTake
 pub(super) fn passed(proxy: &Proxy, incoming: &Incoming) -> Result<Rendered, NotTaken> {
     let Incoming { method, target, headers, body } = incoming;
     check_target(target)?;
+    check_method(headers)?;
     let mut along = HeaderMap::new();
-    let always = [CONTENT_TYPE, ACCEPT, http::header::IF_NONE_MATCH, http::header::IF_MODIFIED_SINCE];
-    for name in proxy.scope_headers.iter().chain(&proxy.pinned_headers).chain(&always) {
+    let always = [CONTENT_TYPE, CONTENT_ENCODING, ACCEPT];
+    for name in proxy.scope_headers.iter().chain(&proxy.pinned_headers).chain(&always).chain(&CONDITIONS) {
         if let Some(text) = one_text(headers, name)? {
             let value = HeaderValue::from_str(&text).map_err(|_| NotTaken::Header(name.clone()))?;
             along.insert(name.clone(), value);
@@ -80,6 +98,14 @@ fn check_target(target: &str) -> Result<(), NotTaken> {
         return Err(Unmappable::Path.into());
     }
     Ok(())
+}
+
+/// A request whose method is another than it says is no read and no write that anybody could name.
+fn check_method(headers: &HeaderMap) -> Result<(), NotTaken> {
+    match OVERRIDES.iter().find(|name| headers.contains_key(**name)) {
+        Some(name) => Err(NotTaken::Override(name)),
+        None => Ok(()),
+    }
 }
 
 /// Those of these headers that the request has.

@@ -187,6 +187,42 @@ fn a_path_that_leads_elsewhere_is_not_taken() {
 }
 
 #[test]
+fn what_makes_a_write_conditional_goes_on_and_is_compared() {
+    let proxy = stripe("");
+    let put = |tag: &str| incoming("/things/1", &[("content-type", "application/json"), ("if-match", tag)], b"{}");
+    assert!(same(&proxy, &put("\"a\""), &put("\"a\"")) && !same(&proxy, &put("\"a\""), &put("\"b\"")));
+    let taken = proxy.take(&put("\"a\"")).unwrap();
+    assert_eq!(render(&proxy, &taken).headers["if-match"], "\"a\"");
+    let id = |request: &Incoming| proxy.operation_id(&proxy.take(request).unwrap(), "order-17").unwrap();
+    assert_eq!(id(&put("\"a\"")), id(&put("\"b\"")), "it is no scope of a key");
+}
+
+#[test]
+fn a_packed_body_goes_on_as_one_and_is_compared_by_its_bytes() {
+    let proxy = stripe("");
+    let packed =
+        |body: &[u8]| incoming("/x", &[("content-type", "application/json"), ("content-encoding", "gzip")], body);
+    assert!(
+        same(&proxy, &packed(b"\x1f\x8b1"), &packed(b"\x1f\x8b1")) && !same(&proxy, &packed(b"{}"), &packed(b"{ }"))
+    );
+    assert_eq!(render(&proxy, &proxy.take(&packed(b"\x1f\x8b1")).unwrap()).headers["content-encoding"], "gzip");
+}
+
+#[test]
+fn a_request_that_asks_to_be_another_is_not_taken() {
+    let request = charge(&[("x-http-method-override", "DELETE")], "amount=50");
+    assert!(matches!(stripe("").take(&request), Err(super::NotTaken::Override(_))));
+}
+
+#[test]
+fn a_check_says_what_a_lost_reply_through_the_proxy_becomes() {
+    let line =
+        catalog(&text("contract = \"stripe.v1\"", "")).explain().into_iter().find(|line| line.tool == "pay.proxy");
+    let line = line.expect("a line for the proxy").to_string();
+    assert!(line.contains("same-key retry until 23 h") && line.contains("header idempotency-key"), "{line}");
+}
+
+#[test]
 fn a_header_that_matters_is_never_guessed_from_two() {
     let proxy = stripe("");
     for name in ["idempotency-key", "stripe-account", "stripe-version", "content-type"] {

@@ -167,3 +167,18 @@ async fn a_second_write_that_a_person_approved_is_sent_for_the_clients_next_inve
     is_stripes(&after, 409, "api_error", "onceward_possible_duplicate", "false");
     assert_eq!((shop.effects(INTENTS).await, shop.bench.writes().await), (2, 2));
 }
+
+/// Where the client's own key is what the vendor sees, two tenants that choose the same would meet: so one may come.
+#[tokio::test]
+async fn the_callers_own_key_goes_out_for_one_tenant_and_no_other_may_come() {
+    let own = "identity = [\"order-*\"]\nkey = \"caller\"\ntenant = \"acme\"";
+    let shop = Shop::with(SandboxContract::speaking(contract("stripe.v1")), &stripe(own)).await;
+    assert_eq!(shop.intent("order-17", INTENT).await.status, 200);
+    let log = shop.bench.auditor().get("/admin/requests").await.json();
+    assert_eq!(log["requests"][0]["key"], "order-17");
+    let (_, theirs) = shop.bench.credential("globex", "app", Role::Agent, "*").await;
+    let request =
+        theirs.request(Method::POST, "/proxy/stripe/v1/payment_intents").header("idempotency-key", "order-17");
+    is_stripes(&theirs.send(request.body(INTENT)).await, 404, "api_error", "onceward_unknown_tool", "false");
+    assert_eq!(shop.bench.writes().await, 1);
+}
