@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::decide::{Conflict, Decision};
 use crate::diff::Difference;
+use crate::event::NoEffect;
 pub use crate::evidence::SettlesBy;
 use crate::key::OperationId;
 use crate::operation::Operation;
 use crate::receipt::Answer;
-use crate::state::{Closure, ClosureReason, Hold, State};
+use crate::state::{Closure, ClosureReason, Finding, Hold, State};
 use crate::time::Timestamp;
 
 /// How a call ended for its caller.
@@ -469,7 +470,7 @@ fn unknown_message(operation: &Operation) -> String {
     };
     let latest = unknown.latest();
     let until = match unknown.next_check() {
-        Some(at) => format!("The next automatic check is at {at}."),
+        Some(at) => format!("The next automatic check is at {at}; what checks do not settle, a person must."),
         None => "A person must settle it; no automatic check is scheduled.".to_owned(),
     };
     format!(
@@ -510,5 +511,8 @@ fn not_dispatched_message(operation: &Operation) -> String {
         },
         _ => "It was not dispatched",
     };
-    format!("{why}. Surely nothing happened. Repeat the same call with the same operation id.")
+    // A person answers for it, who need not know it as surely as a destination that turned it away.
+    let decided = operation.history.disproved.iter().any(|one| one.finding == Finding::NoEffect(NoEffect::Decided));
+    let what = if decided { "A person decided that it counts as not done" } else { "Surely nothing happened" };
+    format!("{why}. {what}. Repeat the same call with the same operation id.")
 }

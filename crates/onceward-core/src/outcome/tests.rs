@@ -46,6 +46,22 @@ fn the_message_of_an_unknown_never_promises_a_check_that_is_not_scheduled() {
 }
 
 #[test]
+fn what_a_person_lets_be_sent_again_is_not_told_as_surely_not_done() {
+    let decided = Observation {
+        about: About::EveryUncertain,
+        verdict: Verdict::NoEffect(NoEffect::Decided),
+        source: Source::Operator { by: crate::samples::person() },
+        next_check: None,
+        note: None,
+    };
+    let told = replayed(&lost(None).step(&Event::Observe(decided), second(20)).unwrap());
+    assert_eq!(told.outcome, Outcome::NotDispatched);
+    assert!(told.message.contains("A person decided") && !told.message.contains("Surely"), "{}", told.message);
+    let unsent = replayed(&attempted(&approved(), Verdict::NotSent(crate::event::NotSent::NoConnection)));
+    assert!(unsent.message.contains("Surely nothing happened"), "{}", unsent.message);
+}
+
+#[test]
 fn an_unknown_says_when_it_was_sent_and_that_neither_a_new_id_nor_other_arguments_is_the_way() {
     let told = replayed(&lost(None));
     let sent = second(10).to_string();
