@@ -45,6 +45,15 @@ pub(crate) fn shown(tool: &Tool) -> Value {
     shown
 }
 
+/// Where a tool stands in a list: ours by name, then those of each server as the server lists them.
+pub(crate) fn in_order(tool: &Tool) -> (Option<String>, usize, String) {
+    let name = tool.name().to_string();
+    let Some(mcp) = tool.mcp() else { return (None, 0, name) };
+    let offered = mcp.upstream().tools();
+    let place = offered.iter().position(|offered| offered.get("name") == mcp.definition().get("name"));
+    (Some(mcp.upstream().name().to_owned()), place.unwrap_or(offered.len()), name)
+}
+
 /// Takes an argument out of a schema.
 fn hide(schema: &mut Value, argument: &str) {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
