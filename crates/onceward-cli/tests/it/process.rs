@@ -2,6 +2,7 @@
 
 mod check;
 mod conformance;
+mod decide;
 mod demo;
 mod families;
 mod frameworks;
@@ -15,6 +16,7 @@ mod serve;
 mod stdio;
 mod stripe;
 mod token;
+mod tools;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

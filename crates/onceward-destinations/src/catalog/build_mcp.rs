@@ -202,7 +202,7 @@ fn transport(
             only_with("cwd", text.cwd.is_some(), "command");
             let address = address(problems, surroundings, path, url, text, auth, warnings)?;
             let scope = address.url.as_str().trim_end_matches('/').to_owned();
-            Some((Transport::Http(address), scope))
+            Some((Transport::Http(Box::new(address)), scope))
         }
         (Some(_), Some(_)) | (None, None) => {
             let way_out = "write command = [\"npx\", \"…\"] or url = \"https://…\"";

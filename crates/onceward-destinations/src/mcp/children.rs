@@ -48,8 +48,9 @@ impl Children {
     pub(crate) fn of_attempt(&self, claimed_at: Timestamp) -> ChildProcess {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // A child of an earlier gateway: it ended with its pipe, or did not. Nobody here has seen it end.
-        let Some(first) = seen.first.filter(|first| *first <= claimed_at) else { return ChildProcess::MayLive };
-        debug_assert!(first <= claimed_at);
+        if seen.first.is_none_or(|first| first > claimed_at) {
+            return ChildProcess::MayLive;
+        }
         // One that was started after the last moment to send has never got it.
         let last = claimed_at.plus(SEND_WITHIN);
         match seen.may_live.iter().any(|started| *started <= last) {

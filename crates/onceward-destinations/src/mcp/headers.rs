@@ -69,11 +69,9 @@ fn value(text: &str) -> Option<HeaderValue> {
     const PREFIX: &str = "=?base64?";
     const SUFFIX: &str = "?=";
     let blank = |char: Option<char>| matches!(char, Some(' ' | '\t'));
-    let plain = text.chars().all(|char| (' '..='~').contains(&char))
-        && !blank(text.chars().next())
-        && !blank(text.chars().last())
-        && !(text.starts_with(PREFIX) && text.ends_with(SUFFIX));
-    let text = match plain {
+    let wrapped = text.starts_with(PREFIX) && text.ends_with(SUFFIX);
+    let bare = text.chars().all(|char| (' '..='~').contains(&char));
+    let text = match bare && !wrapped && !blank(text.chars().next()) && !blank(text.chars().last()) {
         true => text.to_owned(),
         false => format!("{PREFIX}{}{SUFFIX}", STANDARD.encode(text)),
     };

@@ -203,8 +203,8 @@ impl Drop for Forget<'_> {
 }
 
 impl Running {
-    /// Serves the pipes until the child ends or breaks them, or `end_it` comes; then ends what is left of it. After this it is surely gone, if
-    /// [`Gone::Surely`] says so: nothing that it was told can still happen.
+    /// Serves the pipes until the child ends or breaks them, or `end_it` comes; then ends what is left of it. After this it is
+    /// surely gone, if [`Gone::Surely`] says so: nothing that it was told can still happen.
     pub(crate) async fn serve(
         self,
         name: &str,

@@ -147,7 +147,13 @@ impl HttpLink<'_> {
             // Within a session an error's status is about the session or the way there. Without one the stateless revision
             // answers what it does not take with a status of 4xx and its error as the body.
             (false, Kind::Json) if status.is_client_error() && self.session.is_none() => read_json(response, id).await,
-            (false, Kind::Json | Kind::Events | Kind::Other) => status_of(response).await,
+            (false, Kind::Json | Kind::Events | Kind::Other) => {
+                let exchanged = status_of(response).await;
+                match self.session {
+                    Some(_) if is_about_the_session(&exchanged, id) => Exchanged::Lost(Lost::SessionGone),
+                    Some(_) | None => exchanged,
+                }
+            }
         }
     }
 
@@ -255,6 +261,19 @@ async fn status_of(response: Response) -> Exchanged {
     let (status, headers) = (response.status().as_u16(), texts(response.headers()));
     let (body, _) = bounded(response).await;
     Exchanged::Status { status, headers, body }
+}
+
+/// Whether a 400 within a session is about the session: some servers say so of one that they do not know. What a request itself
+/// did wrong is an error of another kind, with the request's id.
+fn is_about_the_session(exchanged: &Exchanged, id: u64) -> bool {
+    const OF_A_SESSION: [i64; 3] = [-32000, -32001, -32600];
+    let Exchanged::Status { status: 400, body, .. } = exchanged else { return false };
+    !message::read(body).into_iter().any(|incoming| match incoming {
+        Incoming::Reply { id: replied, reply: Reply::Error(error) } => {
+            replied == id && !OF_A_SESSION.contains(&error.code)
+        }
+        Incoming::Reply { .. } | Incoming::Request { .. } | Incoming::Notice { .. } | Incoming::Nothing => false,
+    })
 }
 
 /// The body, and whether that is all of it.

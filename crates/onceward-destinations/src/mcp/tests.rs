@@ -57,6 +57,20 @@ async fn send_while(
     observed(mcp.upstream().call_once(call).await)
 }
 
+/// Calls a tool once, as an attempt would.
+async fn call_once(upstream: &super::McpUpstream, params: Value) -> super::link::Exchanged {
+    let operation = OperationKey { tenant: TenantId::parse("acme").unwrap(), id: OperationId::parse("op-1").unwrap() };
+    let call = WriteCall {
+        operation: &operation,
+        params,
+        headers: http::HeaderMap::new(),
+        time_to_send: &|| Some(Duration::from_secs(10)),
+        may_be_sent: Box::new(|| true),
+        within: Duration::from_secs(5),
+    };
+    upstream.call_once(call).await
+}
+
 /// Looks again and again until it is so.
 async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) {
     let looking = async {

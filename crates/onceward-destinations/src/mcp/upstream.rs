@@ -31,7 +31,7 @@ use crate::limits::{MCP_NOTICES_AHEAD, MCP_READ_WITHIN, READ_ATTEMPTS_MAX, READ_
 #[derive(Debug)]
 pub(crate) enum Transport {
     Stdio(Program),
-    Http(Address),
+    Http(Box<Address>),
 }
 
 /// A configured MCP server. Dropping it ends the connection, and the child that it may have.

@@ -12,13 +12,15 @@ use onceward_core::key::ToolName;
 use onceward_core::outcome::Outcome;
 use onceward_destinations::tool::{Effect, Tool};
 use onceward_ledger::authorize::{Grant, Scope};
+#[allow(deprecated, reason = "callers of the session era set it")]
+use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, JsonObject, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptsCapability,
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourcesCapability,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
-    Tool as Listed, ToolsCapability, UnsubscribeRequestParams,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool as Listed, ToolsCapability,
+    UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -32,7 +34,7 @@ use super::identity::{Carriers, gather};
 use super::levels::Levels;
 use super::limits::{PROGRESS_EVERY, TOOLS_TTL_MS, WAIT_MAX};
 use super::listen::{Watched, can_tell_of_changes};
-use super::listing::{STATUS_TOOL, handle, listed, shown, status_tool};
+use super::listing::{STATUS_TOOL, handle, in_order, listed, shown, status_tool};
 use super::questions::Questions;
 use super::raw::RawObject;
 use super::through::{Keeping, List, fit};
@@ -107,9 +109,12 @@ impl Front {
         if name == STATUS_TOOL {
             return Ok(self.status(&grant, &arguments, exchange).await);
         }
-        let Ok((tool, _)) = self.app.tool(&grant, name) else {
+        let tool = match self.app.tool(&grant, name) {
+            Ok((tool, _)) => tool,
+            // A repetition must not be told that there is no such tool while nobody can know.
+            Err(problem) if problem.code == Code::ToolsNotKnown => return Ok(answer::refused(&problem)),
             // Unknown and not permitted are one answer: what one may not call does not exist.
-            return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
+            Err(_) => return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None)),
         };
         if tool.effect() == Effect::Read
             && let Some(read) = self.pass_read(&tool, &grant, exchange).await
@@ -217,6 +222,8 @@ impl Front {
     fn all_tools(&self, grant: &Grant) -> Vec<Value> {
         let mut tools = self.app.tools_of(grant);
         tools.retain(|tool| grant.has(Scope::Execute) && tool.name().as_str() != STATUS_TOOL);
+        // Those of an MCP server in the server's own order, as its clients would see them.
+        tools.sort_by_cached_key(|tool| in_order(tool));
         let mut all: Vec<Value> = tools.iter().map(|tool| shown(tool)).collect();
         if grant.has(Scope::Read) {
             all.push(json!(status_tool()));

@@ -74,7 +74,10 @@ async fn a_server_of_the_session_era_is_greeted_in_its_way_whatever_it_answers_t
 
 #[tokio::test]
 async fn a_result_is_kept_digit_for_digit_and_what_it_is_about_can_be_asked() {
-    let raw = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok","own":1.50}],"structuredContent":{"n":12345678901234567890123},"isError":false,"own":[1e2]}}"#;
+    let raw = concat!(
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok","own":1.50}],"#,
+        r#""structuredContent":{"n":12345678901234567890123},"isError":false,"own":[1e2]}}"#
+    );
     for streamed in [false, true] {
         let server = FakeServer::start(move |asked, _| match (asked.method(), streamed) {
             ("tools/call", false) => Answer::Status(200, Vec::new(), raw.to_owned()),

@@ -32,6 +32,7 @@ async fn r031_a_lost_session_is_no_reason_to_send_a_call_again() {
         (404, r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#),
         (410, ""),
         (400, r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32600,"message":"No valid session"}}"#),
+        (400, r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"Invalid params"}}"#),
     ] {
         let server = FakeServer::start(move |asked, _| match asked.method() {
             "tools/call" if asked.body["params"]["name"] == "create_ticket" => {
@@ -50,7 +51,7 @@ async fn r031_a_lost_session_is_no_reason_to_send_a_call_again() {
             server.asked("tools/call").into_iter().filter(|call| call.body["params"]["name"] == "create_ticket");
         assert_eq!(writes.count(), 1, "{status} {body}");
         let sessions = server.asked("initialize").len();
-        assert_eq!(sessions, if status == 400 { 1 } else { 2 }, "{status} {body}");
+        assert_eq!(sessions, if body.contains("-32602") { 1 } else { 2 }, "{status} {body}");
     }
 }
 
@@ -158,4 +159,52 @@ async fn r035_a_stream_that_broke_is_read_on_and_the_call_is_not_sent_again() {
     let observed = send(&tool, json!({ "title": "a" }), Duration::from_secs(5)).await;
     assert!(matches!(observed, Observed::McpResult { is_error: false, .. }), "{observed:?}");
     assert_eq!(server.calls(), 1);
+}
+
+/// A clock that a test can move on.
+#[derive(Default)]
+struct Moved(std::sync::Mutex<Duration>);
+
+impl onceward_ledger::clock::Clock for Moved {
+    fn now(&self) -> onceward_core::time::Timestamp {
+        onceward_core::time::Timestamp::EPOCH
+    }
+    fn uptime(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// A server that was restarted would answer the write itself with a lost session, and nobody could tell whether it ran.
+#[tokio::test]
+async fn a_session_that_was_silent_is_asked_whether_it_is_still_known_before_a_write_goes_into_it() {
+    use crate::mcp::{Address, McpUpstream, Transport};
+    let server = FakeServer::start(|asked, before| match (asked.method(), asked.header("mcp-session-id")) {
+        ("initialize", _) => legacy(asked, Some(if before == 0 { "s-1" } else { "s-2" })),
+        ("ping" | "tools/call", Some("s-1")) => Answer::Status(404, Vec::new(), String::new()),
+        ("tools/call", _) => Answer::Result(done()),
+        _ => legacy(asked, None),
+    });
+    let clock = std::sync::Arc::new(Moved::default());
+    let settings = crate::client::ClientSettings {
+        connect_timeout: Duration::from_secs(5),
+        idle_connections: 4,
+        clock: std::sync::Arc::new(onceward_ledger::clock::SystemClock),
+    };
+    let address = Address {
+        url: server.url().parse().unwrap(),
+        auth: None,
+        headers: http::HeaderMap::new(),
+        client: crate::client::client(settings).unwrap(),
+        connect_timeout: Duration::from_secs(5),
+        in_flight: tokio::sync::Semaphore::new(4),
+    };
+    let upstream = McpUpstream::new("fake", Transport::Http(Box::new(address)), std::sync::Arc::clone(&clock) as _);
+    upstream.connect();
+    until("the first session", async || upstream.greeting().is_some()).await;
+    *clock.0.lock().unwrap() = crate::limits::SESSION_FRESH;
+    let exchanged = super::call_once(&upstream, json!({ "name": "create_ticket", "arguments": {} })).await;
+    assert!(matches!(exchanged, super::super::link::Exchanged::Replied(_)), "{exchanged:?}");
+    let sessions: Vec<_> =
+        server.asked("tools/call").iter().map(|call| call.header("mcp-session-id").map(str::to_owned)).collect();
+    assert_eq!(sessions, [Some("s-2".to_owned())]);
 }

@@ -68,6 +68,15 @@ async fn a_call_over_a_pipe_is_answered_and_the_child_sees_no_variable_of_ours_b
 }
 
 #[tokio::test]
+async fn a_call_whose_time_passed_while_it_waited_for_the_pipe_is_not_written() {
+    let stage = Stage::start("legacy").await;
+    let late = super::send_while(&tool(&stage.catalog, "write"), json!({ "title": "late" }), PATIENCE, || false).await;
+    assert_eq!(late, Observed::NotSent(NotSent::TooLate));
+    stage.call("write").await;
+    assert_eq!(stage.lines("writes"), ["write"]);
+}
+
+#[tokio::test]
 async fn a_child_that_dies_in_the_middle_of_a_call_leaves_it_lost_and_the_next_child_is_not_told_of_it() {
     let stage = Stage::start("legacy").await;
     let claimed_at = SystemClock.now();
