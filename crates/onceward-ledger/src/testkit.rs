@@ -33,6 +33,7 @@ where
     moves::a_settle_is_stored_replayed_and_chained(make().await).await;
     moves::a_claim_that_was_lost_settles_nothing(make().await).await;
     moves::events_of_one_step_are_applied_all_or_none(make().await).await;
+    moves::a_step_that_was_decided_on_an_older_version_changes_nothing(make().await).await;
     moves::every_state_is_read_back_as_it_was_answered(make().await).await;
     moves::two_operations_with_one_effect_are_a_disagreement(make().await).await;
     moves::an_erased_operation_keeps_its_identity(make().await).await;

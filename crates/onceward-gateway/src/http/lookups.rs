@@ -29,7 +29,7 @@ pub(super) async fn look_up(
     let ledger = app.ledger().clone();
     let body = read(request, app.limits().body_bytes_max).await?;
     // What was asked is recorded, also when nobody waits for it any more.
-    let asked = if body.is_empty() {
+    let asked = if says_nothing(&body) {
         app.detached(async move { ledger.look_up(&allowed, &operation).await }).await?
     } else {
         let report: ReportBody = serde_json::from_slice(&body).map_err(|error| {
@@ -47,6 +47,11 @@ pub(super) async fn look_up(
     let note = serde_json::from_str(&looked.note).unwrap_or(Value::String(looked.note));
     let lookup = json!({ "said": looked.said.name(), "about": note });
     Ok(answer_json(StatusCode::OK, &Looked { lookup, shown: Shown::of(&looked.operation, &envelope) }))
+}
+
+/// Whether a body reports nothing: none at all, or `{}`, which some clients send with every POST.
+fn says_nothing(body: &[u8]) -> bool {
+    body.is_empty() || matches!(serde_json::from_slice(body), Ok(Value::Object(members)) if members.is_empty())
 }
 
 /// What the lookup said, and how the operation stands after it.

@@ -11,7 +11,7 @@ use onceward_core::step::Refusal;
 
 use super::openings::{applied, opened, stepped, verified};
 use super::sample::{Sample, claim, effect, key, lost, now, observed, receipt, step};
-use crate::store::{Applied, Priority, Store};
+use crate::store::{Applied, Command, Expects, Priority, Step, Store};
 
 fn owner(name: &str) -> Source {
     Source::Owner(OwnerId::parse(name).expect("a name"))
@@ -62,6 +62,29 @@ pub(super) async fn events_of_one_step_are_applied_all_or_none(store: Arc<dyn St
     let after = stepped(&store, step(&sample.key, both)).await;
     assert_eq!(after.history.attempts, 2);
     assert_eq!(verified(&store, &after).await, 4);
+}
+
+pub(super) async fn a_step_that_was_decided_on_an_older_version_changes_nothing(store: Arc<dyn Store>) {
+    let sample = Sample::new("acme", "order-17");
+    let looked_at = opened(&store, sample.claimed("owner-1")).await;
+    let seen = looked_at.journal.seq;
+    let moved = stepped(&store, step(&sample.key, vec![lost(1, "owner-1", None)])).await;
+    let expecting = |version| {
+        let events = vec![Event::Wait { by: Principal::parse("ann").expect("a name"), next_check: None, note: None }];
+        let (key, actor) = (sample.key.clone(), "ann".to_owned());
+        Command::Step(Box::new(Step { key, events, actor, expects: Expects::Version(version) }))
+    };
+    match applied(&store, expecting(seen)).await {
+        Applied::Refused { refusal, operation } => {
+            assert_eq!(refusal, Refusal::Moved { seen, version: moved.journal.seq });
+            assert_eq!(operation, moved);
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+    assert_eq!(store.get(&sample.key).await.expect("readable"), Some(moved.clone()));
+    let waits = stepped(&store, expecting(moved.journal.seq)).await;
+    assert_eq!((&waits.state, waits.journal.seq), (&moved.state, moved.journal.seq + 1));
+    assert_eq!(verified(&store, &waits).await, 4);
 }
 
 pub(super) async fn every_state_is_read_back_as_it_was_answered(store: Arc<dyn Store>) {
