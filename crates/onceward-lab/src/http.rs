@@ -81,6 +81,12 @@ impl Ask {
         Self { method: Method::GET, url: url.into(), headers: Vec::new(), body: None }
     }
 
+    /// A DELETE.
+    #[must_use]
+    pub(crate) fn delete(url: impl Into<String>) -> Self {
+        Self::get(url).method(Method::DELETE)
+    }
+
     /// A POST of this JSON.
     #[must_use]
     pub(crate) fn post(url: impl Into<String>, body: &Value) -> Self {

@@ -17,3 +17,5 @@ pub use findings::Findings;
 pub use report::{LabReport, ScenarioReport, Verdict};
 pub use run::{LabOptions, UnknownScenario, names, run};
 pub use scenario::Scenario;
+
+pub(crate) use stage::until;

@@ -6,6 +6,7 @@
 //! [`demo`] tells the same as a story.
 
 pub mod demo;
+pub mod families;
 pub mod lab;
 pub mod sandbox;
 pub mod table;

@@ -8,4 +8,4 @@ mod gateway;
 pub(crate) use caller::{Caller, ClaimReply, Decision, ticket_in, ticket_of};
 pub(crate) use configuration::{Configuration, Promise, ToolSetting};
 pub(crate) use destination::SandboxProcess;
-pub(crate) use gateway::GatewayProcess;
+pub(crate) use gateway::{GatewayProcess, StoppedGateway};

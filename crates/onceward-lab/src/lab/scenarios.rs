@@ -2,6 +2,7 @@
 
 mod borders;
 mod claims;
+mod contracts;
 mod crowds;
 mod destinations;
 mod failures;
@@ -234,6 +235,38 @@ pub(crate) const ALL: &[Scenario] = &[
             E::number("answered_with_a_ticket", 16),
         ],
         run: |stage| Box::pin(crowds::processes(stage)),
+    },
+    Scenario {
+        name: "contracts_and_situations",
+        sentence: "destinations of four kinds and what goes wrong there: {cells} times played, {state_wrong} times not as the \
+                   contract implies",
+        expectations: &[E::number("cells", 18), E::number("state_wrong", 0)],
+        run: |stage| Box::pin(contracts::matrix(stage)),
+    },
+    Scenario {
+        name: "equal_arguments_lookup",
+        sentence: "three orders for the same thing: one is made, of one the request is lost, of one the reply. The lookup settles \
+                   the last with its own effect, and the other stays {state_of_lost_request}: {tickets} orders",
+        expectations: &[
+            E::text("state_of_lost_request", "unknown"),
+            E::text("state_of_lost_reply", "succeeded"),
+            E::is("own_effect", Is::True),
+            E::number("tickets", 2),
+        ],
+        run: |stage| Box::pin(contracts::equal_arguments(stage)),
+    },
+    Scenario {
+        name: "scope_of_a_key",
+        sentence: "a lost reply, and the gateway comes back with another account, another region, a rotated token: \
+                   {outcome_other_account}, {outcome_other_region}, and then the same key goes out again; {tickets} order",
+        expectations: &[
+            E::text("outcome_other_account", "unknown"),
+            E::text("outcome_other_region", "unknown"),
+            E::number("writes_elsewhere", 0),
+            E::number("writes_with_rotated_token", 1),
+            E::number("tickets", 1),
+        ],
+        run: |stage| Box::pin(contracts::scopes(stage)),
     },
 ];
 

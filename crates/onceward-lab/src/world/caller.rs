@@ -116,6 +116,29 @@ impl Caller {
         self.send(ask.raw(body).header("Idempotency-Key", operation_id)).await
     }
 
+    /// Calls a tool and is told at once how things stand.
+    ///
+    /// # Errors
+    /// [`NoReply`]: it may have been done.
+    pub(crate) async fn call_and_not_wait(
+        &self,
+        tool: &str,
+        operation_id: &str,
+        arguments: &Value,
+    ) -> Result<Reply, NoReply> {
+        let ask = Ask::post(format!("{}/v1/tools/{tool}/calls", self.url), &json!({ "arguments": arguments }));
+        self.send(ask.header("Idempotency-Key", operation_id).header("Prefer", "wait=0")).await
+    }
+
+    /// An operation as a person sees it, with its disagreement and its next check.
+    ///
+    /// # Errors
+    /// When it may not be seen.
+    pub(crate) async fn operation_as_it_is(&self, operation_id: &str) -> Result<Value> {
+        let reply = self.send(Ask::get(self.operation(operation_id, ""))).await?.succeeded("the operation")?;
+        Ok(reply.body["operation"].clone())
+    }
+
     /// The status of an operation, as a repetition of its call would be told it.
     ///
     /// # Errors
@@ -147,6 +170,16 @@ impl Caller {
         reply.body["entries"].as_array().map(Vec::len).context("a journal without entries")
     }
 
+    /// How many lookups the journal of an operation tells of.
+    ///
+    /// # Errors
+    /// When it may not be seen.
+    pub(crate) async fn lookups_of(&self, operation_id: &str) -> Result<usize> {
+        let reply = self.send(Ask::get(self.operation(operation_id, "/journal"))).await?.succeeded("the journal")?;
+        let entries = reply.body["entries"].as_array().context("a journal without entries")?;
+        Ok(entries.iter().filter(|entry| entry["detail"].to_string().contains("lookup")).count())
+    }
+
     /// How many operations this caller may see.
     ///
     /// # Errors
@@ -154,6 +187,14 @@ impl Caller {
     pub(crate) async fn operations(&self) -> Result<usize> {
         let reply = self.send(Ask::get(format!("{}/v1/operations", self.url))).await?.succeeded("the list")?;
         reply.body["operations"].as_array().map(Vec::len).context("a list without operations")
+    }
+
+    /// Has the destination asked now what became of an operation. One that is settled meanwhile is not asked about.
+    ///
+    /// # Errors
+    /// [`NoReply`].
+    pub(crate) async fn look_up(&self, operation_id: &str) -> Result<Reply, NoReply> {
+        self.send(Ask::post(self.operation(operation_id, "/lookups"), &json!({}))).await
     }
 
     /// Records a decision on the operation as it stands.

@@ -29,6 +29,8 @@ pub(crate) struct Configuration {
     /// Of the helpdesk.
     promise: Promise,
     settings: Vec<ToolSetting>,
+    /// Tables of destinations that stand in place of the helpdesk and the shop.
+    tables: Option<String>,
 }
 
 /// A tool: its destination, its name, what it is for, its path, and its arguments.
@@ -68,7 +70,13 @@ impl Configuration {
     /// A gateway before the sandbox at this address.
     #[must_use]
     pub(crate) fn new(destination_url: &str, promise: Promise) -> Self {
-        Self { destination_url: destination_url.to_owned(), promise, settings: Vec::new() }
+        Self { destination_url: destination_url.to_owned(), promise, settings: Vec::new(), tables: None }
+    }
+
+    /// A gateway before the destinations that these tables describe.
+    #[must_use]
+    pub(crate) fn of_tables(tables: String) -> Self {
+        Self { tables: Some(tables), ..Self::new("", Promise::Nothing) }
     }
 
     /// With a setting of every tool.
@@ -83,6 +91,10 @@ impl Configuration {
     pub(crate) fn to_toml(&self, ledger: &Path) -> String {
         let mut text =
             format!("version = 1\nledger = {:?}\nlisten = \"127.0.0.1:0\"\n", format!("sqlite:{}", ledger.display()));
+        if let Some(tables) = &self.tables {
+            text.push_str(tables);
+            return text;
+        }
         for (destination, promise) in [("helpdesk", self.promise), ("shop", Promise::Nothing)] {
             let _ = write!(text, "\n[destination.{destination}]\nurl = {:?}\n", self.destination_url);
             text.push_str(&promise.to_toml(destination));

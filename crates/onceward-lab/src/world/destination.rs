@@ -1,6 +1,7 @@
 //! A sandbox in a process of its own, asked by callers and by the auditor.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -21,11 +22,99 @@ impl SandboxProcess {
     /// # Errors
     /// When it does not start.
     pub(crate) async fn start(binary: &Path, folder: &Path, http: &Http) -> Result<Self> {
-        let database = folder.join("sandbox.db");
-        let arguments =
-            ["sandbox".as_ref(), "--listen".as_ref(), "127.0.0.1:0".as_ref(), "--db".as_ref(), database.as_os_str()];
-        let server = Server::start(binary, &arguments, &folder.join("sandbox.log")).await?;
+        Self::start_named(binary, folder, http, "sandbox", None).await
+    }
+
+    /// Starts one that speaks the interface of this contract's file; its own files have this name.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) async fn start_speaking(
+        binary: &Path,
+        folder: &Path,
+        http: &Http,
+        name: &str,
+        contract: &Path,
+    ) -> Result<Self> {
+        Self::start_named(binary, folder, http, name, Some(contract)).await
+    }
+
+    async fn start_named(
+        binary: &Path,
+        folder: &Path,
+        http: &Http,
+        name: &str,
+        contract: Option<&Path>,
+    ) -> Result<Self> {
+        let database = folder.join(format!("{name}.db"));
+        let mut arguments = vec![
+            "sandbox".as_ref(),
+            "--listen".as_ref(),
+            "127.0.0.1:0".as_ref(),
+            "--db".as_ref(),
+            database.as_os_str(),
+        ];
+        if let Some(contract) = contract {
+            arguments.extend(["--contract".as_ref(), contract.as_os_str()]);
+        }
+        let server = Server::start(binary, &arguments, &folder.join(format!("{name}.log"))).await?;
         Ok(Self { server, http: http.clone() })
+    }
+
+    /// Every effect, of whatever kind: how many, and how many requests tried to make one.
+    ///
+    /// # Errors
+    /// When the auditor is not answered.
+    pub(crate) async fn everything(&self) -> Result<(i64, i64)> {
+        let url = format!("{}/admin/effects", self.url());
+        let audit = self.http.send(Ask::get(url)).await?.succeeded("an audit")?.body;
+        let count = |field: &str| audit[field].as_i64().with_context(|| format!("the auditor gave no {field}"));
+        Ok((count("count")?, count("requests")?))
+    }
+
+    /// Lets this go wrong with the next writes here, so many of them, and forgets what was programmed before. A path may end in
+    /// `*`.
+    ///
+    /// # Errors
+    /// When the fault has no such name.
+    pub(crate) async fn break_writes(&self, path: &str, fault: &str, times: u64) -> Result<()> {
+        self.mend().await?;
+        let rules: Value = ["POST", "PUT"]
+            .map(|method| json!({ "match": { "method": method, "path": path, "times": times }, "fault": fault }))
+            .into_iter()
+            .collect();
+        self.http.send(Ask::post(format!("{}/admin/faults", self.url()), &rules)).await?.succeeded("a fault")?;
+        Ok(())
+    }
+
+    /// What its clock shows.
+    ///
+    /// # Errors
+    /// When the auditor is not answered.
+    pub(crate) async fn now(&self) -> Result<jiff::Timestamp> {
+        let clock = self.http.send(Ask::get(format!("{}/admin/clock", self.url()))).await?.succeeded("the clock")?.body;
+        Ok(clock["now"].as_str().context("a clock without a time")?.parse()?)
+    }
+
+    /// Moves its clock forward.
+    ///
+    /// # Errors
+    /// When the auditor is not answered.
+    pub(crate) async fn advance_clock(&self, by: Duration) -> Result<()> {
+        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        let ask = Ask::post(format!("{}/admin/clock", self.url()), &json!({ "advance_ms": ms }));
+        self.http.send(ask).await?.succeeded("moving the clock")?;
+        Ok(())
+    }
+
+    /// Nothing goes wrong any more.
+    ///
+    /// # Errors
+    /// When the auditor is not answered.
+    pub(crate) async fn mend(&self) -> Result<()> {
+        let url = format!("{}/admin/faults", self.url());
+        self.http.send(Ask::delete(url)).await?.succeeded("dropping the faults")?;
+        Ok(())
     }
 
     /// Where it listens.

@@ -148,6 +148,15 @@ async fn first_operator(binary: &Path, ledger: &Path, tenant: &str) -> Result<St
 }
 
 impl StoppedGateway {
+    /// Writes another configuration for its next start.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn configured(self, configuration: &Configuration) -> Result<Self> {
+        std::fs::write(&self.files.configuration, configuration.to_toml(&self.files.ledger))?;
+        Ok(self)
+    }
+
     /// Starts it again on its files, on another free port.
     ///
     /// # Errors
