@@ -85,6 +85,13 @@ impl Shop {
         report["count"].as_i64().unwrap_or_else(|| panic!("{report}"))
     }
 
+    /// The key of every write that the vendor was sent, in order.
+    async fn keys(&self) -> Vec<String> {
+        let log = self.bench.auditor().get("/admin/requests").await.json();
+        let writes = log["requests"].as_array().unwrap().iter().filter(|request| request["method"] == "POST");
+        writes.map(|request| request["idempotency_key"].as_str().expect("a key").to_owned()).collect()
+    }
+
     async fn fault(&self, path: &str, fault: &str) {
         self.bench.fault(json!({ "match": { "path": path }, "fault": fault })).await;
     }

@@ -168,3 +168,19 @@ async fn a_path_with_dots_or_an_absolute_address_leads_nowhere_else() {
     }
     assert_eq!(vendor.seen().len(), 0);
 }
+
+/// R096: neither the caller's token nor a cookie goes out with a read, and none comes back.
+#[tokio::test]
+async fn a_read_carries_no_credential_of_the_callers_and_brings_none_back() {
+    let (vendor, shop) = shop().await;
+    let request =
+        shop.client.request(Method::GET, "/things?limit=3").header("cookie", "a=b").header("range", "bytes=0-1");
+    let read = request.send().await.unwrap();
+    assert!(!read.headers().contains_key("set-cookie"), "{:?}", read.headers());
+    assert_eq!(read.headers()["x-ratelimit-left"], "7", "what only concerns the read comes along");
+    assert_eq!(&read.bytes().await.unwrap()[..], b"{\"id\":\"x-1\"}\n\xff");
+    let seen = vendor.seen();
+    let (target, sent, _) = seen.last().unwrap();
+    assert_eq!(target, "GET /api/things?limit=3");
+    assert!(["authorization", "cookie"].iter().all(|name| !sent.contains_key(*name)), "{sent:?}");
+}
