@@ -13,9 +13,16 @@ use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use onceward_core::contract::Compare;
+use onceward_core::key::{EffectId, OutboundKey};
+use onceward_core::pointer::Pointer;
+use onceward_core::receipt::Receipt;
 use onceward_gateway::limits::Limits;
 use onceward_gateway::serve::Running;
 use onceward_ledger::clock::{Clock as _, SystemClock};
+use onceward_ledger::evidence::{Authentic, Heard, Says};
+use onceward_ledger::mark::Mark;
+use onceward_ledger::metrics::Delivered;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::Notify;
@@ -83,7 +90,7 @@ struct Stage {
     agent: Client,
     operator: Client,
     sender: Client,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Stage {
@@ -99,7 +106,7 @@ impl Stage {
         let agent = Client::to(gateway.address, Some(tokens.agent.reveal()));
         let operator = Client::to(gateway.address, Some(tokens.operator.reveal()));
         let sender = Client::to(gateway.address, None);
-        Self { gateway, shop, agent, operator, sender, _folder: folder }
+        Self { gateway, shop, agent, operator, sender, folder }
     }
 
     async fn order(&self, id: &str, answers: &str) -> Answer {
@@ -203,25 +210,40 @@ async fn the_same_delivery_again_changes_nothing() {
     assert_eq!(shown["operation"]["disagreement"]["count"], 1, "{shown}");
 }
 
+/// Both have looked before either is written: the second must look again and find the first.
 #[tokio::test]
-async fn one_event_delivered_by_many_at_once_is_recorded_once() {
-    let stage = Arc::new(Stage::start().await);
+async fn one_event_delivered_twice_at_once_is_recorded_once() {
+    let stage = Stage::start().await;
     stage.order("o-1", "broken").await.is(409, "unknown");
-    let entries = stage.entries("o-1").await;
-    let event = Arc::new(created(&stage.key(), "O-1"));
-    let deliveries: Vec<_> = (0..8)
-        .map(|_| {
-            let (stage, event) = (Arc::clone(&stage), Arc::clone(&event));
-            tokio::spawn(async move { stage.deliver("evt-1", &event).await })
-        })
-        .collect();
-    let mut settled = 0;
-    for delivery in deliveries {
-        let answer = delivery.await.unwrap();
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        settled += usize::from(answer.json()["result"] == "settled");
+    let (ledger, entries) = (stage.gateway.app().ledger(), stage.entries("o-1").await);
+    let proof = Authentic::verified("shop");
+    let receipt = Receipt {
+        effect_id: EffectId::parse("O-1").ok(),
+        answer: onceward_core::receipt::Answer::json(&json!({ "id": "O-1" })),
+        received_at: SystemClock.now(),
+    };
+    let heard = Heard {
+        delivery: "evt-1".to_owned(),
+        marks: vec![Mark::Key(OutboundKey::parse(&stage.key()).unwrap())],
+        says: Says::Effect(receipt),
+        event: json!({ "item": "chair" }),
+        compare: vec![Compare { argument: Pointer::parse("/item").unwrap(), effect: Pointer::parse("/item").unwrap() }],
+    };
+    let other = onceward_sqlite::rusqlite::Connection::open(stage.folder.path().join("onceward.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut deliveries = [0, 1].map(|_| Box::pin(ledger.evidence(&proof, &heard, |_| true)));
+    for delivery in &mut deliveries {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(delivery.as_mut().poll(&mut context).is_pending(), "it has looked and waits to be written");
     }
-    assert_eq!((settled, stage.entries("o-1").await), (1, entries + 1));
+    other.execute_batch("COMMIT").unwrap();
+    let mut results = Vec::new();
+    for delivery in deliveries {
+        results.push(delivery.await.unwrap());
+    }
+    assert_eq!(results, [Delivered::Disputed, Delivered::Known]);
+    assert_eq!(stage.entries("o-1").await, entries + 1);
+    assert_eq!(stage.shown("o-1").await["operation"]["disagreement"]["count"], 1);
 }
 
 #[tokio::test]
@@ -336,13 +358,13 @@ async fn what_says_nothing_is_taken_and_counted() {
 async fn after_a_restart_an_event_still_finds_its_operation() {
     let stage = Stage::start().await;
     stage.order("o-1", "broken").await.is(409, "unknown");
-    let Stage { gateway, shop, _folder: folder, .. } = stage;
+    let Stage { gateway, shop, folder, .. } = stage;
     gateway.stop().await;
     let secret = folder.path().join("secret");
     let text = SHOP.replace("SHOP", "http://127.0.0.1:9").replace("SECRET", &secret.display().to_string());
     let gateway = start(folder.path(), &text).await;
     let (agent, sender) = (Client::to(gateway.address, None), Client::to(gateway.address, None));
-    let next = Stage { operator: agent.clone(), agent, sender, gateway, shop, _folder: folder };
+    let next = Stage { operator: agent.clone(), agent, sender, gateway, shop, folder };
     says(&next.deliver("evt-1", &created(&next.key(), "O-1")).await, 200, "settled");
     tokio::time::timeout(Duration::from_secs(30), next.gateway.stop()).await.unwrap();
 }
