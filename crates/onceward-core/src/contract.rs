@@ -14,6 +14,7 @@ mod parts;
 mod predicate;
 mod span;
 mod validate;
+pub mod words;
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,7 @@ pub use key_rules::{
     Carrier, Companion, CompanionValue, Encoding, Format, KeyDoesNotFit, KeyRules, LengthUnit, Place, Required, Role,
 };
 pub use lookup::{ABSENCES_REQUIRED_UNSAID, Compare, Lookup, LookupRequest, Match, Recognise};
-pub use outlook::{Becomes, Which};
+pub use outlook::{Becomes, Case, Which};
 pub use parts::{
     About, Concurrency, EffectRules, Execution, Horizon, IndeterminateAnswer, IsError, LiveCredential, Locator,
     MarkerField, Meaning, Mismatch, MissingMarker, Precondition, Provenance, ProxyRules, Recognised, Repetition,

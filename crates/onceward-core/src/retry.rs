@@ -44,6 +44,21 @@ impl Default for RetryPolicy {
     }
 }
 
+impl RetryPolicy {
+    /// The longest time from the first attempt to the end of the last one, each of which may take `answer_within`: every pause
+    /// as long as it can be drawn. A destination's own wish for patience may lengthen it.
+    #[must_use]
+    pub fn longest(&self, answer_within: Duration) -> Duration {
+        let base = self.transport_base.duration().max(self.throttle_base.duration());
+        let cap = self.cap.duration();
+        let attempts = self.attempts_max.min(ATTEMPTS_MAX);
+        let pauses = (0..attempts.saturating_sub(1))
+            .map(|pause| base.saturating_mul(1 << pause.min(31)).min(cap))
+            .fold(Duration::ZERO, Duration::saturating_add);
+        pauses.saturating_add(answer_within.saturating_mul(attempts))
+    }
+}
+
 /// Why it is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
@@ -211,10 +226,19 @@ mod tests {
 
     #[test]
     fn attempts_run_out() {
-        assert_eq!(after(5, None, None), Retry::Exhausted(Exhausted::Attempts));
+        assert_eq!(after(10, None, None), Retry::Exhausted(Exhausted::Attempts));
         let endless = RetryPolicy { attempts_max: u32::MAX, ..RetryPolicy::default() };
         let next = next(&endless, AttemptNumber(ATTEMPTS_MAX), Because::Fault, None, HALF, NOW, None);
         assert_eq!(next, Retry::Exhausted(Exhausted::Attempts));
+    }
+
+    #[test]
+    fn the_longest_time_that_retries_take_has_every_pause_and_every_attempt() {
+        let policy = |attempts_max| RetryPolicy { attempts_max, ..RetryPolicy::default() };
+        assert_eq!(policy(1).longest(Duration::from_secs(7)), Duration::from_secs(7));
+        assert_eq!(policy(4).longest(Duration::from_secs(10)), Duration::from_secs(1 + 2 + 4 + 40));
+        assert_eq!(policy(10).longest(Duration::ZERO), Duration::from_secs(1 + 2 + 4 + 8 + 16 + 4 * 30));
+        assert!(policy(u32::MAX).longest(Duration::MAX) == Duration::MAX);
     }
 
     #[test]

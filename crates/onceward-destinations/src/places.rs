@@ -106,13 +106,18 @@ mod tests {
     }
 
     #[test]
+    fn a_marker_that_is_an_element_makes_the_list_that_is_missing() {
+        let mut body = json!({ "labels": ["x"], "text": "Hello" });
+        put_marker(&mut body, &at("/labels"), Match::Element, None, "M").unwrap();
+        put_marker(&mut body, &at("/watchers"), Match::Element, None, "M").unwrap();
+        assert!(put_marker(&mut body, &at("/text"), Match::Element, None, "M").is_err(), "a text is no list");
+        assert_eq!(body, json!({ "labels": ["x", "M"], "text": "Hello", "watchers": ["M"] }));
+    }
+
+    #[test]
     fn a_marker_joins_a_list_or_a_text() {
         let mut body = json!({ "labels": ["x"], "text": "Hello" });
         put_marker(&mut body, &at("/labels"), Match::Contains, None, "M").unwrap();
-        put_marker(&mut body, &at("/labels"), Match::Element, None, "N").unwrap();
-        put_marker(&mut body, &at("/watchers"), Match::Element, None, "M").unwrap();
-        assert_eq!((body["labels"].as_array().unwrap().len(), &body["watchers"]), (3, &json!(["M"])));
-        assert!(put_marker(&mut body, &at("/text"), Match::Element, None, "M").is_err(), "a text is no list");
         put_marker(&mut body, &at("/text"), Match::Contains, Some(7), "M").unwrap();
         assert_eq!(body, json!({ "labels": ["x", "M"], "text": "Hello M" }));
         let refused = put_marker(&mut body, &at("/text"), Match::Contains, Some(8), "M");

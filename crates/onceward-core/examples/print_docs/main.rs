@@ -1,5 +1,6 @@
 //! Prints the documents that follow from the rules: `cargo run -p onceward-core --example print_docs -- state-machine.md`.
 
+mod contracts;
 mod machine;
 mod outcomes;
 #[allow(dead_code, reason = "the tests of the machine use the rest")]
@@ -12,10 +13,15 @@ fn main() -> ExitCode {
     let text = match name.as_str() {
         "state-machine.md" => machine::print(),
         "outcomes.md" => outcomes::print(),
-        _ => {
-            eprintln!("give the document's name: state-machine.md or outcomes.md");
-            return ExitCode::from(2);
-        }
+        other => match other.strip_prefix("contracts/").and_then(contracts::print) {
+            Some(text) => text,
+            None => {
+                eprintln!(
+                    "give the document's name: state-machine.md, outcomes.md, contracts/catalog.md or contracts/ID.md"
+                );
+                return ExitCode::from(2);
+            }
+        },
     };
     print!("{text}");
     ExitCode::SUCCESS

@@ -4,7 +4,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{Contract, Meaning, Predicate, ResponseRule, Span};
+use super::{Contract, Meaning, Predicate, ResponseRule, Span, words};
 use crate::classify::{AttemptFacts, Body, Next, NoAnswer, Observed, classify};
 use crate::event::{Cause, NoEffect, Verdict};
 use crate::evidence::{NextCheck, NoRedrive, RedriveCase, ScopeEquality, may_redrive, next_check_after};
@@ -55,7 +55,51 @@ pub enum Becomes {
     Disagreement,
 }
 
+/// Something that may be seen of an attempt, and what becomes of the operation then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// What is seen, in words.
+    pub seen: String,
+    /// When it is seen of the first attempt.
+    pub first: Becomes,
+    /// When it is seen of a repetition, while the first attempt is uncertain.
+    pub repetition: Becomes,
+}
+
 impl Contract {
+    /// What becomes of an operation, by what is seen of an attempt: the general cases first, then those that this contract
+    /// tells apart by its own word.
+    #[must_use]
+    pub fn cases(&self) -> Vec<Case> {
+        let observed = |seen: &str, observed: &Observed| Case {
+            seen: seen.to_owned(),
+            first: self.becomes(Which::First, observed),
+            repetition: self.becomes(Which::Repetition, observed),
+        };
+        let answer = |status, body| Observed::Http { status, headers: Vec::new(), body };
+        let mut cases = vec![
+            observed("no answer, or the owner is lost", &Observed::NoAnswer(NoAnswer::TimedOut)),
+            observed("a success that is cut off", &answer(200, Body::Cut(Vec::new()))),
+        ];
+        for status in [202, 400, 401, 409, 422, 429, 500, 503] {
+            cases.push(observed(&status.to_string(), &answer(status, Body::Whole(Vec::new()))));
+        }
+        let told_apart = [
+            (self.in_flight.when.as_ref(), Meaning::InFlight),
+            (self.other_input.when.as_ref(), Meaning::KeyMismatch),
+            (self.same_input.duplicate.as_ref(), Meaning::AlreadyExists),
+        ];
+        let rules = self.responses.iter().map(|rule| (Some(&rule.when), rule.is));
+        for (when, meaning) in told_apart.into_iter().chain(rules) {
+            cases.extend(when.map(|when| Case {
+                seen: format!("{}: {}", words::meaning(meaning), words::words(when)),
+                first: self.meaning_becomes(Which::First, meaning),
+                repetition: self.meaning_becomes(Which::Repetition, meaning),
+            }));
+        }
+        cases
+    }
+
     /// What would become of an attempt of which this was seen.
     #[must_use]
     pub fn becomes(&self, which: Which, observed: &Observed) -> Becomes {
@@ -65,7 +109,11 @@ impl Contract {
         let classified = classify(self, &facts, observed);
         match classified.verdict {
             Verdict::Effect(_) => Becomes::Done,
+            // The earlier attempt stays uncertain (R3), whatever is known about this one.
             Verdict::Refusal(_) if repeats => self.unknown(Cause::ReplyLost, Next::Operator),
+            Verdict::NotSent(_) | Verdict::NoEffect(_) if repeats => {
+                self.unknown(Cause::ReplyLost, Next::RetrySameKey { not_before: None })
+            }
             Verdict::Refusal(_) => Becomes::Refused,
             Verdict::NoEffect(NoEffect::CredentialRefused) => Becomes::CredentialMended,
             Verdict::NotSent(_) | Verdict::NoEffect(_) => Becomes::SentAgain,

@@ -85,6 +85,7 @@ pub(super) fn build(
         patience(problems, &[&path[..], &["timeout"]].concat(), text.timeout, shared.answer_within, ANSWER_WITHIN_MAX);
     let deadline = text.deadline.map(|deadline| deadline.duration());
     build_tool::check_deadline(problems, &path, &contract, deadline);
+    build_tool::check_retries(problems, &path, &contract, deadline, &retry, answer_within);
     let pointer = |name: &str| Pointer::parse(&format!("/{name}")).ok();
     let comparison = Comparison::new(Vec::new(), pointer(SENT).into_iter().collect());
     let comparison = build_tool::recorded(problems, &path, comparison, "")?;

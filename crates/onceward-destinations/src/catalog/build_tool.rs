@@ -93,7 +93,9 @@ fn build(
     let answer_within =
         patience(problems, &[path, &["timeout"]].concat(), text.timeout, shared.answer_within, ANSWER_WITHIN_MAX);
     check_lookup(problems, path, &contract);
-    check_deadline(problems, path, &contract, text.deadline.map(|deadline| deadline.duration()));
+    let deadline = text.deadline.map(|deadline| deadline.duration());
+    check_deadline(problems, path, &contract, deadline);
+    check_retries(problems, path, &contract, deadline, &parts.retry, answer_within);
     check_key(problems, path, &contract, effect);
     let (name, version, schema, comparison) = (parts.name?, parts.version?, parts.schema?, parts.comparison?);
     let mut warnings = shared.warnings.clone();
@@ -112,7 +114,7 @@ fn build(
         without_identity: text.without_identity.unwrap_or_default(),
         approval: text.approval,
         answer_within,
-        deadline: text.deadline.map(|deadline| deadline.duration()),
+        deadline,
         retry: parts.retry,
         annotations: Annotations {
             title: text.annotations.title,
@@ -278,6 +280,33 @@ pub(super) fn check_deadline(
                 &[path, &["deadline"]].concat(),
                 format!("the destination surely recognises a key for {} s only", recognised.as_secs()),
                 "write a shorter deadline",
+            );
+        }
+        (Recognised::For(_) | Recognised::Always | Recognised::Never, Some(_) | None) => {}
+    }
+}
+
+/// Without a deadline an operation is tried for as long as its retries last, and that must end before the destination forgets
+/// the key as well.
+pub(super) fn check_retries(
+    problems: &mut Problems<'_>,
+    path: &[&str],
+    contract: &Contract,
+    deadline: Option<Duration>,
+    retry: &RetryPolicy,
+    answer_within: Duration,
+) {
+    let longest = retry.longest(answer_within);
+    match (contract.horizon.recognised(), deadline) {
+        (Recognised::For(recognised), None) if contract.key.is_some() && longest >= recognised => {
+            problems.add(
+                &[path, &["retry"]].concat(),
+                format!(
+                    "its attempts can take {} s, and the destination surely recognises a key for {} s only",
+                    longest.as_secs(),
+                    recognised.as_secs()
+                ),
+                "write deadline = \"…\", fewer retry.attempts_max, a shorter retry.cap or a shorter timeout",
             );
         }
         (Recognised::For(_) | Recognised::Always | Recognised::Never, Some(_) | None) => {}
