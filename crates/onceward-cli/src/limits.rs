@@ -8,6 +8,9 @@ pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long one request may take: longer than the longest wait that a gateway grants, so that its own answer comes first.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(130);
 
+/// The largest file that is read as a contract, in bytes: one is a page of text, and whatever is larger is another file.
+pub(crate) const CONTRACT_BYTES_MAX: u64 = 256 * 1024;
+
 /// Rows of a list unless more are asked for: what fits a screen.
 pub(crate) const ROWS: u32 = 50;
 
