@@ -6,10 +6,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use onceward_core::canonical::Canonical;
 use onceward_core::classify::TOOL_RESULT;
 use onceward_core::code::Repeat;
 use onceward_core::outcome::{AnswerSource, Dispatched, Envelope, NextAction, Outcome};
 use onceward_core::receipt::Answer;
+use onceward_destinations::schema::Schema;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents, ResultType};
 use serde_json::{Value, json};
 
@@ -32,6 +34,30 @@ pub(crate) fn told(envelope: &Envelope) -> CallToolResult {
     };
     result.meta = Some(meta(envelope));
     result
+}
+
+/// The tool result of a call that the ledger answered, of a tool that may say what its structured content is like.
+///
+/// A receipt that a lookup found or a person gave is no result of the tool. Where it does not fit, a client would throw it away and
+/// see an exception; so it gets the envelope, which says that it was done, with the receipt in it.
+pub(crate) fn fitting(envelope: &Envelope, output: Option<&Value>) -> CallToolResult {
+    let mut result = told(envelope);
+    let misfits = output.is_some_and(|output| !fits(output, result.structured_content.as_ref()));
+    if misfits && shape(envelope.outcome) == Shape::Destination {
+        let meta = result.meta.take();
+        result = unresolved(&envelope.message, facts(envelope));
+        result.meta = meta;
+    }
+    result
+}
+
+/// Whether a structured content is what a schema wants. A schema that nobody can read is one that no client checks.
+fn fits(output: &Value, content: Option<&Value>) -> bool {
+    let Some(content) = content.cloned() else { return false };
+    match (Schema::compile(output.clone()), Canonical::from_value(content)) {
+        (Ok(schema), Ok(content)) => schema.check(&content).is_ok(),
+        (Err(_), _) | (_, Err(_)) => true,
+    }
 }
 
 /// The result of an MCP server's tool as it was stored, digit for digit, with ours beside it; none for what is told in our words.
@@ -206,6 +232,14 @@ mod tests {
         for outcome in Outcome::ALL {
             assert_eq!(shape(outcome) == Shape::Destination, outcome.is_success(), "{outcome:?}");
         }
+    }
+
+    #[test]
+    fn a_content_that_is_not_what_the_tool_says_does_not_fit() {
+        let output = json!({ "type": "object", "properties": { "id": { "type": "integer" } }, "required": ["id"] });
+        assert!(fits(&output, Some(&json!({ "id": 7 }))));
+        assert!(!fits(&output, Some(&json!({ "name": "Ada" }))));
+        assert!(!fits(&output, None), "clients miss it where a schema promises it");
     }
 
     fn answer(kind: &str, body: &[u8]) -> CallToolResult {

@@ -45,6 +45,11 @@ pub(crate) fn shown(tool: &Tool) -> Value {
     shown
 }
 
+/// What a tool says that its structured content is like, if it says so.
+pub(crate) fn output_schema(tool: &Tool) -> Option<&Value> {
+    tool.mcp()?.definition().get("outputSchema").filter(|schema| schema.is_object())
+}
+
 /// Where a tool stands in a list: ours by name, then those of each server as the server lists them.
 pub(crate) fn in_order(tool: &Tool) -> (Option<String>, usize, String) {
     let name = tool.name().to_string();

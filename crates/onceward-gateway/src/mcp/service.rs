@@ -34,7 +34,7 @@ use super::identity::{Carriers, gather};
 use super::levels::Levels;
 use super::limits::{PROGRESS_EVERY, TOOLS_TTL_MS, WAIT_MAX};
 use super::listen::{Watched, can_tell_of_changes};
-use super::listing::{STATUS_TOOL, handle, in_order, listed, shown, status_tool};
+use super::listing::{STATUS_TOOL, handle, in_order, listed, output_schema, shown, status_tool};
 use super::questions::Questions;
 use super::raw::RawObject;
 use super::through::{Keeping, List, fit};
@@ -168,7 +168,8 @@ impl Front {
                 if let Some(result) = answer::stored(&envelope, exchange.era()) {
                     exchange.answer_with(result);
                 }
-                answer::told(&envelope)
+                let tool = self.app.tool(grant, &call.tool).ok().map(|(tool, _)| tool);
+                answer::fitting(&envelope, tool.as_ref().and_then(|tool| output_schema(tool)))
             }
             Ok(Called::Read(read)) => answer::read(&read),
             Err(problem) => answer::refused(&problem),
