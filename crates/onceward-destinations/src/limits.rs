@@ -95,6 +95,10 @@ pub const CHILD_LOOKS: u32 = 50;
 /// How long what a child wrote before it ended is read. It lies in the pipe already, unless a grandchild holds the pipe open.
 pub const CHILD_DRAIN: Duration = Duration::from_secs(1);
 
+/// Attempts of which it is remembered to which child they were handed. Of one that is forgotten it counts that any child may have
+/// got it, which is the safe side.
+pub const HANDED_MAX: usize = 4096;
+
 /// How often a stream that broke is taken up again where the server keeps what it sent. It is reading on, not a second call.
 pub const RESUMES_MAX: u32 = 3;
 

@@ -160,6 +160,7 @@ impl Held {
             arguments,
             attempt: self.attempt,
             outbound_key: attempt.outbound_key.clone(),
+            claimed_at: attempt.claimed_at,
             first_claimed_at,
             send_before: window.until,
             answer_within,

@@ -95,6 +95,7 @@ pub struct Dispatch {
     pub(crate) arguments: Arc<Canonical>,
     pub(crate) attempt: AttemptNumber,
     pub(crate) outbound_key: Option<OutboundKey>,
+    pub(crate) claimed_at: Timestamp,
     pub(crate) first_claimed_at: Timestamp,
     pub(crate) send_before: Duration,
     pub(crate) answer_within: Duration,
@@ -130,6 +131,12 @@ impl Dispatch {
     #[must_use]
     pub const fn outbound_key(&self) -> Option<&OutboundKey> {
         self.outbound_key.as_ref()
+    }
+
+    /// When this attempt was claimed: the name by which [`Destination::child`] is asked about it later.
+    #[must_use]
+    pub const fn claimed_at(&self) -> Timestamp {
+        self.claimed_at
     }
 
     /// When the first attempt of this key was claimed: what a contract's first-sent companion carries, unchanged by repetition.

@@ -1,5 +1,6 @@
 //! Which child processes a server has had, and whether the one that may have got an attempt is gone (R10).
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use onceward_core::evidence::ChildProcess;
@@ -7,6 +8,7 @@ use onceward_core::time::Timestamp;
 use onceward_ledger::limits::SEND_WITHIN;
 
 use super::stdio::Gone;
+use crate::limits::HANDED_MAX;
 
 /// The children of one server since this process began.
 #[derive(Debug, Default)]
@@ -20,6 +22,8 @@ struct Seen {
     first: Option<Timestamp>,
     /// When those were started that are not surely gone.
     may_live: Vec<Timestamp>,
+    /// Which child an attempt was handed to, by the time of its claim. The oldest are forgotten first.
+    handed: BTreeMap<Timestamp, Timestamp>,
 }
 
 impl Children {
@@ -44,9 +48,24 @@ impl Children {
         }
     }
 
+    /// An attempt that was claimed then is about to be handed to the child that was started then.
+    pub(crate) fn handed(&self, claimed_at: Timestamp, started_at: Timestamp) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.handed.insert(claimed_at, started_at);
+        if seen.handed.len() > HANDED_MAX {
+            seen.handed.pop_first();
+        }
+    }
+
     /// What is known of the child that may have got an attempt that was claimed then.
     pub(crate) fn of_attempt(&self, claimed_at: Timestamp) -> ChildProcess {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(child) = seen.handed.get(&claimed_at) {
+            return match seen.may_live.contains(child) {
+                true => ChildProcess::MayLive,
+                false => ChildProcess::Gone,
+            };
+        }
         // A child of an earlier gateway: it ended with its pipe, or did not. Nobody here has seen it end.
         if seen.first.is_none_or(|first| first > claimed_at) {
             return ChildProcess::MayLive;
@@ -85,6 +104,21 @@ mod tests {
         children.started(at(112));
         assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive);
         assert_eq!(children.of_attempt(at(100)), ChildProcess::Gone);
+    }
+
+    #[test]
+    fn an_attempt_that_was_handed_over_is_asked_about_by_its_own_child_alone() {
+        let children = Children::default();
+        children.started(at(100));
+        children.handed(at(105), at(100));
+        children.ended(at(100), Gone::Surely);
+        children.started(at(106));
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::Gone);
+        assert_eq!(children.of_attempt(at(104)), ChildProcess::MayLive, "of this one nothing was noted");
+        for claimed in 0..i64::try_from(HANDED_MAX).unwrap() {
+            children.handed(at(1000 + claimed), at(106));
+        }
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive, "what is forgotten is not known");
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl<T> Drop for Helper<T> {
 async fn live_with_child(shared: &Arc<Shared>, program: &Program, first: &mut First) -> String {
     let started_at = shared.clock.now();
     shared.children.started(started_at);
-    let (link, running) = match stdio::start(program) {
+    let (link, running) = match stdio::start(program, started_at) {
         Ok(started) => started,
         Err(error) => {
             shared.children.ended(started_at, Gone::Surely);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use onceward_core::time::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -84,6 +85,8 @@ enum Written {
 /// Our end of the pipes.
 #[derive(Clone, Debug)]
 pub(crate) struct StdioLink {
+    /// When the child was started, which is its name.
+    pub(crate) started_at: Timestamp,
     lines: mpsc::Sender<Line>,
     pending: SharedPending,
 }
@@ -115,7 +118,7 @@ impl Drop for Group {
 ///
 /// # Errors
 /// The program cannot be started; nothing runs.
-pub(crate) fn start(program: &Program) -> std::io::Result<(StdioLink, Running)> {
+pub(crate) fn start(program: &Program, started_at: Timestamp) -> std::io::Result<(StdioLink, Running)> {
     let (name, arguments) = program.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(name);
     command.args(arguments).current_dir(&program.cwd).env_clear();
@@ -143,7 +146,7 @@ pub(crate) fn start(program: &Program) -> std::io::Result<(StdioLink, Running)> 
     let errors = child.stderr.take().ok_or_else(missing)?;
     let (sender, lines) = mpsc::channel(MCP_WRITES_AHEAD);
     let pending = SharedPending::default();
-    let link = StdioLink { lines: sender.clone(), pending: Arc::clone(&pending) };
+    let link = StdioLink { started_at, lines: sender.clone(), pending: Arc::clone(&pending) };
     Ok((link, Running { child, group, input, output, errors, lines, back: sender, pending }))
 }
 

@@ -98,8 +98,12 @@ impl HttpLink<'_> {
         while let Ok(Some(chunk)) = response.chunk().await {
             let Ok(complete) = events.take(&chunk) else { return };
             for incoming in complete.iter().flat_map(|event| message::read(&event.data)) {
-                if let Incoming::Notice { method, params } = incoming {
-                    notices(&method, &params);
+                match incoming {
+                    Incoming::Notice { method, params } => notices(&method, &params),
+                    Incoming::Request { id, method } => {
+                        self.tell(&message::answer_to(&id, &method), self.address.connect_timeout).await;
+                    }
+                    Incoming::Reply { .. } | Incoming::Nothing => {}
                 }
             }
         }

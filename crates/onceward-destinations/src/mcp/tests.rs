@@ -12,6 +12,7 @@ use onceward_core::canonical::Canonical;
 use onceward_core::classify::Observed;
 use onceward_core::key::{OperationId, OperationKey, TenantId};
 use onceward_core::time::Timestamp;
+use onceward_ledger::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use super::tool::observed;
@@ -48,6 +49,7 @@ async fn send_while(
     let (params, headers) = mcp.call(&arguments, key.as_ref(), Timestamp::EPOCH).unwrap();
     let call = WriteCall {
         operation: &operation,
+        claimed_at: SystemClock.now(),
         params,
         headers,
         time_to_send: &|| Some(Duration::from_secs(10)),
@@ -62,6 +64,7 @@ async fn call_once(upstream: &super::McpUpstream, params: Value) -> super::link:
     let operation = OperationKey { tenant: TenantId::parse("acme").unwrap(), id: OperationId::parse("op-1").unwrap() };
     let call = WriteCall {
         operation: &operation,
+        claimed_at: SystemClock.now(),
         params,
         headers: http::HeaderMap::new(),
         time_to_send: &|| Some(Duration::from_secs(10)),
@@ -73,12 +76,13 @@ async fn call_once(upstream: &super::McpUpstream, params: Value) -> super::link:
 
 /// Looks again and again until it is so.
 async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) {
+    let deadline = DEADLINE;
     let looking = async {
         while !look().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(DEADLINE, looking).await.unwrap_or_else(|_| panic!("never came: {what}"));
+    tokio::time::timeout(deadline, looking).await.unwrap_or_else(|_| panic!("never came: {what}"));
 }
 
 fn write_tool(catalog: &Catalog) -> Arc<Tool> {

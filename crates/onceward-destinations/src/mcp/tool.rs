@@ -228,6 +228,7 @@ impl Destination for McpTool {
             };
             let call = WriteCall {
                 operation: dispatch.key(),
+                claimed_at: dispatch.claimed_at(),
                 params,
                 headers,
                 time_to_send: &|| dispatch.time_to_send(),

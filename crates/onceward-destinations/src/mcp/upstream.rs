@@ -157,6 +157,7 @@ pub enum UpstreamError {
 /// A call of a tool that is sent once.
 pub(crate) struct WriteCall<'a> {
     pub(crate) operation: &'a OperationKey,
+    pub(crate) claimed_at: Timestamp,
     pub(crate) params: Value,
     pub(crate) headers: HeaderMap,
     pub(crate) time_to_send: &'a (dyn Fn() -> Option<Duration> + Send + Sync),
@@ -367,7 +368,7 @@ impl Shared {
     }
 
     async fn write(&self, call: WriteCall<'_>) -> Exchanged {
-        let WriteCall { operation, params, headers, time_to_send, may_be_sent, within } = call;
+        let WriteCall { operation, claimed_at, params, headers, time_to_send, may_be_sent, within } = call;
         let connection = loop {
             let Some(patience) = time_to_send() else { return Exchanged::TooLate };
             let Ok(connection) = self.connected(patience).await else { return Exchanged::NoConnection };
@@ -383,6 +384,9 @@ impl Shared {
         let request = Request { method: "tools/call", params, headers, watcher: Some(watcher) };
         if time_to_send().is_none() {
             return Exchanged::TooLate;
+        }
+        if let Wire::Stdio(link) = &connection.wire {
+            self.children.handed(claimed_at, link.started_at);
         }
         self.exchange(&connection, request, may_be_sent, within).await
     }

@@ -22,7 +22,7 @@ def say(message):
 
 
 def tools():
-    names = ["write", "write_and_die", "write_and_hang", "write_slowly", "progress", "child", "lost_output", "get_notes", "huge", "fail"]
+    names = ["write", "write_and_die", "write_and_hang", "write_slowly", "progress", "child", "lost_output", "get_notes", "huge", "fail", "die"]
     return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
 
 
@@ -36,6 +36,8 @@ def call(id, params):
         return say({"id": id, "result": {"content": [], "structuredContent": {"notes": notes}}})
     if name == "fail":
         return say({"id": id, "result": {"content": [{"type": "text", "text": arguments["text"]}], "isError": True}})
+    if name == "die":
+        os._exit(3)
     note("writes", str(arguments.get("title", "")))
     note("notes", json.dumps(arguments))
     if name == "write_and_die":

@@ -21,6 +21,24 @@ recognise = [{ at = "/marker" }]
 compare = [{ argument = "/title", effect = "/title" }]
 consistency = "strong"
 
+[mcp.pipe.tool.die]
+marker = { at = "/marker" }
+
+[mcp.pipe.tool.die.contract]
+version = 1
+in_flight = { bound = "100ms" }
+provenance = { confidence = "operated" }
+
+[mcp.pipe.tool.die.lookup]
+tool = "get_notes"
+items = "/notes"
+recognise = [{ at = "/marker" }]
+compare = [{ argument = "/title", effect = "/title" }]
+consistency = "strong"
+absence_is_proof = "after_bound"
+absences_required = 1
+list_may_be_cut = false
+
 [mcp.pipe.tool.fail]
 refused_if = { text_starts_with = ["no such project"] }
 
@@ -100,6 +118,16 @@ async fn a_child_that_dies_in_the_middle_leaves_an_unknown_that_its_reading_tool
     let again = stage.agent.call("write_and_die", "op-1", json!({ "title": "a" })).await.is(200, "replayed");
     assert_eq!(again["receipt"]["body"]["title"], "a");
     assert_eq!(stage.writes(), ["a"]);
+}
+
+/// The child dies before it does anything. It is gone, its server's list is whole and has nothing of ours: that is proof, and the
+/// same call may be sent again.
+#[tokio::test]
+async fn a_child_that_died_before_it_did_anything_is_proved_absent_once_it_is_gone() {
+    let stage = Stage::start(MORE).await;
+    stage.agent.call("die", "op-1", json!({ "title": "a" })).await;
+    stage.operator.until_state("op-1", "approved").await;
+    assert!(stage.writes().is_empty());
 }
 
 #[tokio::test]
