@@ -52,16 +52,16 @@ const ENUMS = {
   untitledMulti: { type: "array", minItems: 1, maxItems: 3, items: { type: "string", enum: OPTIONS } },
   titledMulti: { type: "array", minItems: 1, maxItems: 3, items: { anyOf: titled(["First Choice", "Second Choice", "Third Choice"]) } },
 };
-const elicited = (properties) => async (_, { mcpReq }) => {
-  const given = await mcpReq.elicitInput({ ...form("Please fill in", properties), requestedSchema: { type: "object", properties } });
-  return says(text(`Elicitation completed: action=${given.action}, content=${JSON.stringify(given.content ?? {})}`));
-};
-
 // Every round after the first has what was asked for in `inputResponses`.
 const rounds = (ask, answer) => async (given, { mcpReq }) => {
   const responses = mcpReq.inputResponses ?? {};
   return answer(responses, mcpReq) ?? sdk.inputRequired(await ask(mcpReq));
 };
+const filled = (properties) =>
+  rounds(
+    () => ({ inputRequests: { filled: sdk.inputRequired.elicit({ ...form("Please fill in", properties), requestedSchema: { type: "object", properties } }) } }),
+    ({ filled }) => filled && says(text(`Elicitation completed: action=${filled.action}, content=${JSON.stringify(filled.content ?? {})}`)),
+  );
 const sealed = async (inputRequests, what = {}) => ({ inputRequests, requestState: await state.mint(what) });
 
 async function multiRound(_, { mcpReq }) {
@@ -120,20 +120,22 @@ const TOOLS = {
   test_error_handling: [NOTHING, () => ({ ...says(text("This tool intentionally returns an error for testing")), isError: true })],
   test_sampling: [
     { type: "object", properties: { prompt: { type: "string" } }, required: ["prompt"] },
-    async ({ prompt }, { mcpReq }) => {
-      const given = await mcpReq.requestSampling({ messages: [{ role: "user", content: text(prompt) }], maxTokens: 100 });
-      return says(text(`LLM response: ${given.content.text}`));
-    },
+    ({ prompt }, context) =>
+      rounds(
+        () => ({ inputRequests: { sampled: sample(prompt) } }),
+        ({ sampled }) => sampled && says(text(`LLM response: ${sampled.content.text}`)),
+      )(prompt, context),
   ],
   test_elicitation: [
     { type: "object", properties: { message: { type: "string" } }, required: ["message"] },
-    async ({ message }, { mcpReq }) => {
-      const given = await mcpReq.elicitInput(form(message, { username: { type: "string" }, email: { type: "string" } }));
-      return says(text(`User response: action=${given.action}, content=${JSON.stringify(given.content ?? {})}`));
-    },
+    ({ message }, context) =>
+      rounds(
+        () => ({ inputRequests: { user: sdk.inputRequired.elicit(form(message, { username: { type: "string" }, email: { type: "string" } })) } }),
+        ({ user }) => user && says(text(`User response: action=${user.action}, content=${JSON.stringify(user.content ?? {})}`)),
+      )(message, context),
   ],
-  test_elicitation_sep1034_defaults: [NOTHING, elicited(DEFAULTS)],
-  test_elicitation_sep1330_enums: [NOTHING, elicited(ENUMS)],
+  test_elicitation_sep1034_defaults: [NOTHING, filled(DEFAULTS)],
+  test_elicitation_sep1330_enums: [NOTHING, filled(ENUMS)],
   json_schema_2020_12_tool: [
     {
       $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -153,6 +155,10 @@ const TOOLS = {
       additionalProperties: false,
     },
     (given) => says(text(JSON.stringify(given))),
+  ],
+  test_header_argument: [
+    { type: "object", properties: { region: { type: "string", "x-mcp-header": "Region" } }, required: ["region"] },
+    ({ region }) => says(text(region)),
   ],
   test_missing_capability: [NOTHING, rounds(() => ({ inputRequests: { question: sample("Are you there?") } }), () => undefined)],
   test_streaming_elicitation: [
