@@ -78,7 +78,12 @@ fn slot<'a>(document: &'a mut Value, at: &Pointer) -> Result<&'a mut Value, Cann
         }
         here = match here {
             Value::Object(members) => members.entry(token.clone()).or_insert(Value::Null),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            // Into an element that is there; a list that was approved gets no elements on the way.
+            Value::Array(elements) => {
+                let element = token.parse().ok().and_then(|index: usize| elements.get_mut(index));
+                element.ok_or_else(|| CannotPlace::NoObject(at.clone()))?
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 return Err(CannotPlace::NoObject(at.clone()));
             }
         };
@@ -112,6 +117,17 @@ mod tests {
         put_marker(&mut body, &at("/watchers"), Match::Element, None, "M").unwrap();
         assert!(put_marker(&mut body, &at("/text"), Match::Element, None, "M").is_err(), "a text is no list");
         assert_eq!(body, json!({ "labels": ["x", "M"], "text": "Hello", "watchers": ["M"] }));
+    }
+
+    #[test]
+    fn a_marker_goes_into_an_element_of_a_list_and_makes_none() {
+        let mut body = json!({ "entities": [{ "notes": ["x"] }] });
+        put_marker(&mut body, &at("/entities/0/notes"), Match::Contains, None, "M").unwrap();
+        assert_eq!(body, json!({ "entities": [{ "notes": ["x", "M"] }] }));
+        for nowhere in ["/entities/1/notes", "/entities/x/notes", "/entities/-/notes"] {
+            let refused = put_marker(&mut body, &at(nowhere), Match::Contains, None, "M");
+            assert!(matches!(refused, Err(CannotPlace::NoObject(_))), "{nowhere}");
+        }
     }
 
     #[test]
