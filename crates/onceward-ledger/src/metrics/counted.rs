@@ -30,34 +30,42 @@ impl Counting {
     }
 }
 
-/// What there will be to count of a command, should it be done.
+/// What there will be to count of a command, should it be done. Words alone: answers may be large.
 enum Expected {
-    Moves(Vec<Event>),
+    Moves { moves: Vec<Move>, choice: Option<&'static str> },
     OwnerForgotten,
+}
+
+/// One event of a command, as far as it is counted.
+enum Move {
+    Claimed { basis: &'static str },
+    Observed { source: &'static str, verdict: &'static str, is_effect: bool },
+    Approval { decision: &'static str },
 }
 
 impl Expected {
     fn of(command: &Command) -> Option<Self> {
-        match command {
-            Command::Open(opening) => Some(Self::Moves(opening.events.iter().map(without_words).collect())),
-            Command::Step(step) => Some(Self::Moves(step.events.iter().map(without_words).collect())),
-            Command::ForgetOwner(_) => Some(Self::OwnerForgotten),
+        let events = match command {
+            Command::Open(opening) => &opening.events,
+            Command::Step(step) => &step.events,
+            Command::ForgetOwner(_) => return Some(Self::OwnerForgotten),
             Command::Beat { .. }
             | Command::Pin { .. }
             | Command::PutCredential(_)
-            | Command::RevokeCredential { .. } => None,
-        }
+            | Command::RevokeCredential { .. } => return None,
+        };
+        Some(Self::Moves { moves: events.iter().filter_map(Move::of).collect(), choice: choice(events) })
     }
 
     fn count(self, metrics: &Metrics, applied: &Applied) {
         match (self, applied) {
-            (Self::Moves(events), Applied::Opened(operation) | Applied::Stepped(operation)) => {
-                moved(metrics, &events, operation);
+            (Self::Moves { moves, choice }, Applied::Opened(operation) | Applied::Stepped(operation)) => {
+                moved(metrics, &moves, choice, operation);
             }
             (Self::OwnerForgotten, Applied::Done) => {
-                metrics.count(Id::OwnersRecovered, [Value::Nothing, Value::Nothing])
+                metrics.count(Id::OwnersRecovered, [Value::Nothing, Value::Nothing]);
             }
-            (Self::Moves(_), Applied::Existing(_) | Applied::Suspected(_) | Applied::Done)
+            (Self::Moves { .. }, Applied::Existing(_) | Applied::Suspected(_) | Applied::Done)
             | (Self::OwnerForgotten, Applied::Opened(_) | Applied::Existing(_) | Applied::Suspected(_))
             | (Self::OwnerForgotten, Applied::Stepped(_))
             | (_, Applied::Refused { .. } | Applied::NoSuchOperation) => {}
@@ -65,52 +73,49 @@ impl Expected {
     }
 }
 
-/// The event without its answer, which may be large and is not counted.
-fn without_words(event: &Event) -> Event {
-    let mut event = event.clone();
-    if let Event::Observe(seen) = &mut event {
-        seen.note = None;
-        match &mut seen.verdict {
-            Verdict::Effect(receipt) => receipt.answer.body = Vec::new(),
-            Verdict::Refusal(rejection) => rejection.answer.body = Vec::new(),
-            Verdict::NotSent(_) | Verdict::NoEffect(_) | Verdict::Lost(_) | Verdict::OtherEffect(_) => {}
-        }
-    }
-    event
-}
-
-fn moved(metrics: &Metrics, events: &[Event], operation: &Operation) {
-    let tool = || metrics.tool(&operation.binding.tool);
-    for event in events {
+impl Move {
+    fn of(event: &Event) -> Option<Self> {
         match event {
-            Event::Claim(claim) => {
-                let basis = match claim.basis {
+            Event::Claim(claim) => Some(Self::Claimed {
+                basis: match claim.basis {
                     Basis::NoEffectSoFar => "no_effect_so_far",
                     Basis::Redrive(_) => "redrive",
-                };
-                metrics.count(Id::Attempts, [tool(), Value::Word(basis)]);
-            }
-            Event::Observe(seen) => {
-                let (source, verdict) = (source(&seen.source), seen.verdict.name());
-                metrics.count(Id::Observations, [Value::Word(source), Value::Word(verdict)]);
-                if let (Verdict::Effect(_), State::Succeeded(_)) = (&seen.verdict, &operation.state)
-                    && operation.settled_at == Some(operation.updated_at)
-                {
-                    metrics.count(Id::Receipts, [tool(), Value::Word(source)]);
-                }
-            }
-            Event::Approve { .. } => metrics.count(Id::Approvals, [tool(), Value::Word("approve")]),
-            Event::Close(CloseReason::Declined) => metrics.count(Id::Approvals, [tool(), Value::Word("decline")]),
+                },
+            }),
+            Event::Observe(seen) => Some(Self::Observed {
+                source: source(&seen.source),
+                verdict: seen.verdict.name(),
+                is_effect: matches!(seen.verdict, Verdict::Effect(_)),
+            }),
+            Event::Approve { .. } => Some(Self::Approval { decision: "approve" }),
+            Event::Close(CloseReason::Declined) => Some(Self::Approval { decision: "decline" }),
             Event::Begin { .. }
             | Event::Extend { .. }
             | Event::Close(_)
             | Event::Supersede { .. }
             | Event::Wait { .. }
             | Event::Acknowledge { .. }
-            | Event::Purge(_) => {}
+            | Event::Purge(_) => None,
         }
     }
-    if let Some(choice) = choice(events) {
+}
+
+fn moved(metrics: &Metrics, moves: &[Move], choice: Option<&'static str>, operation: &Operation) {
+    let tool = || metrics.tool(&operation.binding.tool);
+    let done_now = matches!(operation.state, State::Succeeded(_)) && operation.settled_at == Some(operation.updated_at);
+    for one in moves {
+        match one {
+            Move::Claimed { basis } => metrics.count(Id::Attempts, [tool(), Value::Word(basis)]),
+            Move::Observed { source, verdict, is_effect } => {
+                metrics.count(Id::Observations, [Value::Word(source), Value::Word(verdict)]);
+                if *is_effect && done_now {
+                    metrics.count(Id::Receipts, [tool(), Value::Word(source)]);
+                }
+            }
+            Move::Approval { decision } => metrics.count(Id::Approvals, [tool(), Value::Word(decision)]),
+        }
+    }
+    if let Some(choice) = choice {
         metrics.count(Id::Decisions, [tool(), Value::Word(choice)]);
     }
     if let Some(disagreement) = &operation.history.disagreement
