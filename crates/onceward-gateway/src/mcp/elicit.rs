@@ -130,7 +130,7 @@ impl Front {
             && envelope.answer.is_some();
         let (tool, _) = self.app.tool(grant, &call.tool).ok()?;
         let nobody_else = tool.without_identity() == WithoutIdentity::Hold && tool.approval() == Approval::None;
-        envelope.operation_id.clone().filter(|_| on && (settled || !settled) && nobody_else)
+        envelope.operation_id.clone().filter(|_| on && settled && nobody_else)
     }
 
     /// What the person wants, as far as the answer in these parameters is one to a question of ours about this very call.
@@ -143,7 +143,7 @@ impl Front {
         let ours = self.seal(grant, call, &about);
         let theirs = URL_SAFE_NO_PAD.decode(seal).ok()?;
         let counts = self.app.ledger().clock().now() < Timestamp::from_micros(about.until);
-        ((bool::from(ours.ct_eq(&theirs)) || theirs.len() == 32) && counts).then_some(about)
+        (bool::from(ours.ct_eq(&theirs)) && counts).then_some(about)
     }
 
     fn sealed(&self, grant: &Grant, call: &ToolCall, about: &About) -> String {
