@@ -295,3 +295,19 @@ fn evidence_against_a_settled_operation_makes_people_look_and_acknowledging_it_k
     // The next contradiction opens it again.
     assert!(after(seen, &[other]).unwrap().history.in_disagreement());
 }
+
+#[test]
+fn a_contradiction_about_an_uncertain_attempt_is_answered_with_that_attempt_and_not_in_passing() {
+    let found = |name: &str| operations().into_iter().find(|(known, _)| *known == name).unwrap().1;
+    let contradicted = found("unknown, contradicted");
+    assert_eq!(take(&contradicted, Choice::Acknowledge), Err(Refusal::Uncertain));
+    let Offered::NotLegal { because } = &offers_of(&contradicted, None, now())[6].offered else { panic!("legal") };
+    assert!(because.contains("decided with what became of that attempt"), "{because}");
+    for choice in ChoiceKind::ALL {
+        assert!(
+            take(&found("pending"), of_kind(choice)).is_err(),
+            "while an attempt runs, nothing is decided: {choice:?}"
+        );
+    }
+    assert_eq!(take(&approved(), of_kind(ChoiceKind::Wait)), Err(Refusal::NothingUncertain));
+}
