@@ -4,7 +4,9 @@
 //! says what a repeated key is worth; [`Faults`] and the header `Sandbox-Fault` say what goes wrong with which request; and
 //! `/admin/effects` says, at once and truthfully, what has really happened. docs/sandbox.md shows it with curl.
 //!
-//! It is not part of the gateway's path and shares no code with it: what is measured must not be written with the ruler.
+//! With [`SandboxContract::speaking`] it speaks the interface that a contract of the catalog describes, and keeps what that
+//! says. The contract is the only thing it has from the core, as data: it is not part of the gateway's path and uses none of
+//! its rules, because what is measured must not be written with the ruler.
 
 mod admin;
 mod clock;
