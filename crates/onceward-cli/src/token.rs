@@ -10,6 +10,7 @@ use onceward_lab::table::Table;
 use serde_json::{Value, json};
 
 use crate::client::{Connection, segment};
+use self::on_file::Where;
 use crate::exit::{Exit, Failure};
 
 /// Make, list and revoke tokens: agents call tools, operators look, decide and approve; no token does both
@@ -54,6 +55,8 @@ struct Create {
 enum RoleName {
     /// Calls tools
     Agent,
+    /// Runs its own functions under claims, and looks for the effect of one whose settlement was lost
+    Application,
     /// Looks, decides, approves, purges and makes tokens
     Operator,
 }
@@ -62,6 +65,7 @@ impl RoleName {
     const fn role(self) -> Role {
         match self {
             Self::Agent => Role::Agent,
+            Self::Application => Role::Application,
             Self::Operator => Role::Operator,
         }
     }
@@ -73,14 +77,32 @@ struct Place {
     /// The ledger's file, while no gateway runs on it; otherwise the gateway at --url is asked, with an operator's token
     #[arg(long, value_name = "PATH")]
     ledger: Option<PathBuf>,
-    /// Whose credentials, with --ledger [default: the tenant that the ledger knows]. A gateway knows it from the token
-    #[arg(long, requires = "ledger", value_name = "NAME")]
+    /// The ledger that this configuration names: a database also while gateways run on it, a file only while none does
+    #[arg(long, value_name = "PATH", conflicts_with = "ledger")]
+    config: Option<PathBuf>,
+    /// Whose credentials, with --ledger or --config [default: the tenant that the ledger knows]. A gateway knows it from the token
+    #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     connection: Connection,
+}
+
+impl Place {
+    /// Where the ledger itself is, if it was named; else a gateway is asked.
+    fn in_hand(&self) -> Result<Option<Where<'_>>, Failure> {
+        match (&self.ledger, &self.config) {
+            (Some(path), _) => Ok(Some(Where::File(path))),
+            (None, Some(path)) => Ok(Some(Where::Configured(path))),
+            (None, None) if self.tenant.is_some() => {
+                Err(Failure::new(Exit::Usage, "--tenant belongs to --ledger or --config")
+                    .next("Leave it out: a gateway knows the tenant from the token."))
+            }
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -93,8 +115,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 async fn create(arguments: Create) -> Result<Exit, Failure> {
     let Create { principal, role, tools, place } = arguments;
-    let made = match &place.ledger {
-        Some(path) => on_file::create(path, place.tenant.as_deref(), &principal, role.role(), &tools).await?,
+    let made = match place.in_hand()? {
+        Some(ledger) => on_file::create(&ledger, place.tenant.as_deref(), &principal, role.role(), &tools).await?,
         None => {
             let body = json!({ "principal": principal, "role": role.role(), "tools": tools });
             place.connection.open()?.post("/v1/credentials", &body).await?.succeeded()?
@@ -110,8 +132,8 @@ async fn create(arguments: Create) -> Result<Exit, Failure> {
 }
 
 async fn list(place: Place) -> Result<Exit, Failure> {
-    let list = match &place.ledger {
-        Some(path) => on_file::list(path, place.tenant.as_deref()).await?,
+    let list = match place.in_hand()? {
+        Some(ledger) => on_file::list(&ledger, place.tenant.as_deref()).await?,
         None => place.connection.open()?.get("/v1/credentials").await?.succeeded()?,
     };
     if place.json {
@@ -142,8 +164,8 @@ fn words(list: &Value) -> String {
 }
 
 async fn revoke(id: String, place: Place) -> Result<Exit, Failure> {
-    match &place.ledger {
-        Some(path) => on_file::revoke(path, place.tenant.as_deref(), &id).await?,
+    match place.in_hand()? {
+        Some(ledger) => on_file::revoke(&ledger, place.tenant.as_deref(), &id).await?,
         None => {
             let path = format!("/v1/credentials/{}", segment(&id));
             place.connection.open()?.delete(&path).await?.succeeded()?;

@@ -1,7 +1,7 @@
 //! Where a gateway's ledger lies, and how it is opened: a file that one gateway has to itself, or a database that any number share.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use onceward_core::fingerprint::FingerprintKeys;
@@ -58,6 +58,23 @@ impl From<PathBuf> for Home {
     }
 }
 
+/// A ledger's store, opened without the engine that works on it: for whoever makes credentials beside the gateways.
+pub struct Bare {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The time, as the store knows it.
+    pub clock: Arc<dyn Clock>,
+    secret: LedgerSecret,
+    /// Held as long as this lives: nobody else opens the file meanwhile.
+    lock: Option<InstanceLock>,
+}
+
+impl fmt::Debug for Bare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bare(…)")
+    }
+}
+
 /// A ledger that this process has opened.
 pub(crate) struct Opened {
     pub(crate) ledger: Ledger,
@@ -73,11 +90,19 @@ impl Opened {
 }
 
 impl Home {
-    /// Opens the engine over it.
-    pub(crate) async fn open(&self, intervals: Intervals) -> Result<Opened, StartError> {
+    /// Opens the store alone. A file is locked as a gateway locks it; a database may have gateways at work meanwhile.
+    ///
+    /// # Errors
+    /// [`StartError`]: another process has the file, or the ledger cannot be opened.
+    pub async fn open_bare(&self) -> Result<Bare, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         match self {
-            Self::File(path) => Self::open_file(path, clock, intervals).await,
+            Self::File(path) => {
+                let lock = InstanceLock::acquire(path)?;
+                let store = SqliteStore::open(path, onceward_sqlite::Options::new(Arc::clone(&clock)))?;
+                let secret = store.secret().clone();
+                Ok(Bare { store: Arc::new(store), clock, secret, lock: Some(lock) })
+            }
             Self::Database(home) => {
                 onceward_destinations::client::install_tls_provider();
                 let options = onceward_postgres::Options {
@@ -86,29 +111,18 @@ impl Home {
                     tls: home.tls.clone(),
                 };
                 let store = PostgresStore::open(&home.address, options).await?;
-                let ledger = engine(Arc::new(store), home.secret.clone(), clock, intervals).await?;
-                Ok(Opened { ledger, lock: None })
+                Ok(Bare { store: Arc::new(store), clock, secret: home.secret.clone(), lock: None })
             }
         }
     }
 
-    async fn open_file(path: &Path, clock: Arc<dyn Clock>, intervals: Intervals) -> Result<Opened, StartError> {
-        let lock = InstanceLock::acquire(path)?;
-        let store = SqliteStore::open(path, onceward_sqlite::Options::new(Arc::clone(&clock)))?;
-        let secret = store.secret().clone();
-        let ledger = engine(Arc::new(store), secret, clock, intervals).await?;
-        Ok(Opened { ledger, lock: Some(lock) })
+    /// Opens the engine over it.
+    pub(crate) async fn open(&self, intervals: Intervals) -> Result<Opened, StartError> {
+        let Bare { store, clock, secret, lock } = self.open_bare().await?;
+        let keys = FingerprintKeys::unkeyed();
+        let runtime = Arc::new(TokioRuntime::current());
+        let kind = OwnerKind::Gateway;
+        let ledger = Ledger::open(Settings { store, secret, keys, clock, runtime, kind, intervals }).await?;
+        Ok(Opened { ledger, lock })
     }
-}
-
-async fn engine(
-    store: Arc<dyn Store>,
-    secret: LedgerSecret,
-    clock: Arc<dyn Clock>,
-    intervals: Intervals,
-) -> Result<Ledger, StartError> {
-    let keys = FingerprintKeys::unkeyed();
-    let runtime = Arc::new(TokioRuntime::current());
-    let kind = OwnerKind::Gateway;
-    Ok(Ledger::open(Settings { store, secret, keys, clock, runtime, kind, intervals }).await?)
 }

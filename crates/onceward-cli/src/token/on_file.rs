@@ -1,17 +1,17 @@
-//! Credentials on the ledger's own file, under the instance lock: only while no gateway runs.
+//! Credentials in the ledger itself: on its file, under the instance lock and so only while no gateway runs, or in its database.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use onceward_core::key::{Principal, TenantId};
 use onceward_gateway::auth::{self, Role};
+use onceward_gateway::config::Config;
+use onceward_gateway::home::{Bare, Home};
+use onceward_gateway::serve::StartError;
 use onceward_ledger::LedgerError;
 use onceward_ledger::authorize::ToolPattern;
-use onceward_ledger::clock::{Clock, SystemClock};
 use onceward_ledger::credential::Credential;
-use onceward_ledger::store::Store as _;
-use onceward_sqlite::{InstanceLock, Locked, Options, SqliteStore};
+use onceward_sqlite::Locked;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
@@ -19,24 +19,56 @@ use crate::exit::{Exit, Failure};
 /// The tenant of a ledger's first token, when nobody names one.
 const FIRST_TENANT: &str = "default";
 
-/// A ledger that nobody else may use meanwhile.
-struct Held {
-    store: SqliteStore,
-    clock: Arc<dyn Clock>,
-    _lock: InstanceLock,
+/// Where the ledger is that credentials are made in without a gateway's help.
+pub(super) enum Where<'a> {
+    /// A file, by its path.
+    File(&'a Path),
+    /// What a configuration names: a file, or a database that gateways may be using meanwhile.
+    Configured(&'a Path),
 }
 
-fn open(path: &Path) -> Result<Held, Failure> {
-    let lock = InstanceLock::acquire(path).map_err(|error| match &error {
-        Locked::Held { .. } => Failure::new(Exit::Refused, error.to_string())
-            .not("Nothing was changed.")
-            .next("Ask the gateway that runs instead: leave --ledger out, and give --url and an operator's token."),
-        Locked::File { .. } => Failure::new(Exit::Failed, error.to_string()).not("Nothing was changed."),
-    })?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = SqliteStore::open(path, Options::new(Arc::clone(&clock)))
-        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    Ok(Held { store, clock, _lock: lock })
+impl Where<'_> {
+    fn home(&self) -> Result<Home, Failure> {
+        match self {
+            Self::File(path) => Ok(Home::File(path.to_path_buf())),
+            Self::Configured(path) => Config::read(path).map(|config| config.ledger).map_err(|errors| {
+                let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Failure::new(Exit::Failed, format!("the configuration has mistakes\n{}", lines.join("\n")))
+                    .not("Nothing was changed.")
+            }),
+        }
+    }
+
+    async fn open(&self) -> Result<Held, Failure> {
+        open(&self.home()?).await
+    }
+
+    /// A ledger that must be there: a look, or a revocation, at a misspelt path would otherwise make a new one.
+    async fn open_existing(&self) -> Result<Held, Failure> {
+        let home = self.home()?;
+        match &home {
+            Home::File(path) if !path.exists() => {
+                Err(Failure::new(Exit::Usage, format!("there is no ledger {}", path.display()))
+                    .not("Nothing was changed.")
+                    .next("Check the path; the quickstart's ledger is onceward.db in the folder it was started in."))
+            }
+            Home::File(_) | Home::Database(_) => open(&home).await,
+        }
+    }
+}
+
+/// A ledger in hand; if it is a file, nobody else may use it meanwhile.
+struct Held(Bare);
+
+async fn open(home: &Home) -> Result<Held, Failure> {
+    home.open_bare().await.map(Held).map_err(|error| {
+        let failed = |exit| Failure::new(exit, error.to_string()).not("Nothing was changed.");
+        match &error {
+            StartError::Locked(Locked::Held { .. }) => failed(Exit::Refused)
+                .next("Ask the gateway that runs instead: leave --ledger out, and give --url and an operator's token."),
+            _ => failed(Exit::Failed),
+        }
+    })
 }
 
 impl Held {
@@ -46,7 +78,7 @@ impl Held {
         if let Some(named) = named {
             return TenantId::parse(named).map_err(|error| usage("--tenant", &error));
         }
-        let known = self.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let known = self.0.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         let tenants: BTreeSet<&TenantId> = known.iter().map(|credential| credential.grant.tenant()).collect();
         match tenants.iter().collect::<Vec<_>>().as_slice() {
             [] => TenantId::parse(FIRST_TENANT).map_err(|error| usage("--tenant", &error)),
@@ -61,18 +93,8 @@ impl Held {
     }
 }
 
-/// A ledger that must be there: a look, or a revocation, at a misspelt path would otherwise make a new one.
-fn open_existing(path: &Path) -> Result<Held, Failure> {
-    if !path.exists() {
-        return Err(Failure::new(Exit::Usage, format!("there is no ledger {}", path.display()))
-            .not("Nothing was changed.")
-            .next("Check the path; the quickstart's ledger is onceward.db in the folder it was started in."));
-    }
-    open(path)
-}
-
 pub(super) async fn create(
-    path: &Path,
+    place: &Where<'_>,
     tenant: Option<&str>,
     principal: &str,
     role: Role,
@@ -83,10 +105,10 @@ pub(super) async fn create(
         .iter()
         .map(|text| ToolPattern::parse(text).map_err(|error| usage("--tools", &error)))
         .collect::<Result<Vec<_>, _>>()?;
-    let held = open(path)?;
+    let held = place.open().await?;
     let tenant = held.tenant(tenant).await?;
     let grant = auth::grant_of(role, tenant, principal, patterns).map_err(|error| usage("--role", &error))?;
-    let issued = auth::issue(&held.store, &*held.clock, grant)
+    let issued = auth::issue(&*held.0.store, &*held.0.clock, grant)
         .await
         .map_err(|error| Failure::new(Exit::Failed, error.to_string()).not("No token was made."))?;
     let mut made = view(&issued.credential);
@@ -94,18 +116,18 @@ pub(super) async fn create(
     Ok(made)
 }
 
-pub(super) async fn list(path: &Path, tenant: Option<&str>) -> Result<Value, Failure> {
-    let held = open_existing(path)?;
+pub(super) async fn list(place: &Where<'_>, tenant: Option<&str>) -> Result<Value, Failure> {
+    let held = place.open_existing().await?;
     let tenant = held.tenant(tenant).await?;
-    let known = held.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let known = held.0.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let own: Vec<Value> = known.iter().filter(|credential| *credential.grant.tenant() == tenant).map(view).collect();
     Ok(json!({ "credentials": own }))
 }
 
-pub(super) async fn revoke(path: &Path, tenant: Option<&str>, id: &str) -> Result<(), Failure> {
-    let held = open_existing(path)?;
+pub(super) async fn revoke(place: &Where<'_>, tenant: Option<&str>, id: &str) -> Result<(), Failure> {
+    let held = place.open_existing().await?;
     let tenant = held.tenant(tenant).await?;
-    auth::revoke(&held.store, &tenant, id).await.map_err(|error| match error {
+    auth::revoke(&*held.0.store, &tenant, id).await.map_err(|error| match error {
         LedgerError::NotFound => {
             Failure::new(Exit::Refused, format!("tenant {tenant} has no credential {id:?}")).next("`list` shows them.")
         }
