@@ -23,6 +23,8 @@ use crate::problem::Problem;
 pub enum Role {
     /// Calls tools.
     Agent,
+    /// Runs its own functions under claims, and looks for the effect of one whose settlement was lost.
+    Application,
     /// Sees, decides, approves, purges and makes credentials.
     Operator,
 }
@@ -33,18 +35,24 @@ impl Role {
     pub const fn scopes(self) -> &'static [Scope] {
         match self {
             Self::Agent => &Scope::AGENT,
+            Self::Application => &Scope::APPLICATION,
             Self::Operator => &Scope::OPERATOR,
         }
     }
 
     /// What the token of such a grant begins with, so that a person and a secret scanner see what it is.
     fn of(grant: &Grant) -> Self {
-        if grant.has(Scope::Execute) { Self::Agent } else { Self::Operator }
+        match (grant.has(Scope::Execute), grant.has(Scope::Lookup)) {
+            (true, true) => Self::Application,
+            (true, false) => Self::Agent,
+            (false, _) => Self::Operator,
+        }
     }
 
     const fn prefix(self) -> &'static str {
         match self {
             Self::Agent => "ow_agent_",
+            Self::Application => "ow_app_",
             Self::Operator => "ow_operator_",
         }
     }
@@ -185,6 +193,7 @@ mod tests {
             grant_of(role, TenantId::parse("t").unwrap(), name, vec![ToolPattern::parse("*").unwrap()]).unwrap()
         };
         assert_eq!(Role::of(&grant(Role::Agent)).prefix(), "ow_agent_");
+        assert_eq!(Role::of(&grant(Role::Application)).prefix(), "ow_app_");
         assert_eq!(Role::of(&grant(Role::Operator)).prefix(), "ow_operator_");
     }
 }
