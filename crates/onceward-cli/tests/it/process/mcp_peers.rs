@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Server, token_on_file};
+use super::{Server, run, token_on_file};
 
 /// The folder with the packages.
 fn home() -> PathBuf {
@@ -71,29 +71,62 @@ pub(super) struct Before {
     pub(super) gateway: Server,
     pub(super) agent: String,
     pub(super) operator: String,
+    /// Agents that may call some tools only, by the patterns that they were asked for with.
+    pub(super) limited: Vec<String>,
 }
 
 impl Before {
     /// `servers` are sections of the configuration.
     pub(super) fn start(folder: tempfile::TempDir, servers: &str) -> Self {
+        Self::start_for(folder, servers, &[])
+    }
+
+    /// With an agent more for each pattern of tools.
+    pub(super) fn start_for(folder: tempfile::TempDir, servers: &str, limited: &[&str]) -> Self {
         let configuration = format!("version = 1\nledger = \"sqlite:ledger.db\"\n\n{servers}");
         std::fs::write(folder.path().join("onceward.toml"), configuration).expect("written");
         let agent = token_on_file(folder.path(), "agent", "agent");
         let operator = token_on_file(folder.path(), "ines", "operator");
+        let limited = limited.iter().map(|tools| {
+            let made = [
+                "token",
+                "create",
+                "--ledger",
+                "ledger.db",
+                "--role",
+                "agent",
+                "--json",
+                "--principal",
+                "limited",
+                "--tools",
+                tools,
+            ];
+            run(folder.path(), &made).json()["token"].as_str().expect("a token").to_owned()
+        });
+        let limited = limited.collect();
         let gateway = Server::gateway(folder.path());
-        Self { folder, gateway, agent, operator }
+        Self { folder, gateway, agent, operator, limited }
     }
 
     /// Sends one request of the session era, as a client does that sets its own operation ids.
     pub(super) async fn ask(&self, method: &str, params: &Value) -> Value {
+        self.ask_as(&self.agent, method, params).await
+    }
+
+    /// The same as somebody else.
+    pub(super) async fn ask_as(&self, token: &str, method: &str, params: &Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let request = super::http()
+        self.post(token, &body).send().await.expect("answered").json().await.expect("JSON")
+    }
+
+    /// A message of the session era on its way.
+    pub(super) fn post(&self, token: &str, message: &Value) -> reqwest::RequestBuilder {
+        super::http()
             .post(format!("{}/mcp", self.gateway.url))
-            .bearer_auth(&self.agent)
+            .bearer_auth(token)
             .header("Accept", "application/json, text/event-stream")
             .header("MCP-Protocol-Version", "2025-11-25")
-            .json(&body);
-        request.send().await.expect("answered").json().await.expect("JSON")
+            .json(message)
     }
 
     /// Calls a tool under an operation id.

@@ -10,6 +10,7 @@ use super::ask;
 use super::mcp_peers::{Before, program, server, toml_list};
 
 mod killed;
+mod reach;
 mod same;
 mod writes;
 

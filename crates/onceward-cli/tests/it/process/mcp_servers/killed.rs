@@ -154,10 +154,10 @@ async fn a_gateway_killed_with_its_server_settles_the_write_when_it_is_back() {
     world.crash("after");
     let told = world.create().await;
     assert_ne!(told["_meta"][OURS]["outcome"], "executed", "{told}");
-    let World { before: Before { folder, gateway, agent, operator }, memory, crash } = world;
+    let World { before: Before { folder, gateway, agent, operator, limited }, memory, crash } = world;
     gateway.kill();
     let gateway = Server::gateway(folder.path());
-    let world = World { before: Before { folder, gateway, agent, operator }, memory, crash };
+    let world = World { before: Before { folder, gateway, agent, operator, limited }, memory, crash };
     found(&world.until(&DONE).await);
     assert_eq!(world.entities(), 1);
 }
