@@ -428,3 +428,18 @@ async fn a_precondition_refuses_to_overwrite_what_somebody_else_wrote() {
     assert_eq!(sandbox.send(put("\"1\"")).await.status(), 201);
     assert_eq!(sandbox.effects("/pages/1").await, 2);
 }
+
+#[tokio::test]
+async fn a_lookup_misses_what_is_younger_than_the_visibility_delay() {
+    let mut contract = catalog().into_iter().find(|contract| contract.id == "generic.lookup_only").expect("one");
+    let lookup = contract.lookup.as_mut().expect("a lookup");
+    lookup.visibility_delay = Some("60s".parse().expect("a span"));
+    let tried = Tried::start(&contract).await;
+    tried.send(tried.write(Some(KEY), 5)).await;
+    let question = || Ask::get(&format!("/things?reference={KEY}")).header("Authorization", "Bearer sandbox-acme");
+    let shown = async || tried.send(question()).await.json()["data"].as_array().map(Vec::len);
+    tried.sandbox.advance_clock(55_000).await;
+    assert_eq!((shown().await, tried.effects().await), (Some(0), 1), "it is there, and not to be seen yet");
+    tried.sandbox.advance_clock(5_001).await;
+    assert_eq!(shown().await, Some(1));
+}
