@@ -1,6 +1,7 @@
 //! Every contract that comes with Onceward: that it says where it is from, and what it permits.
 
 use super::*;
+use crate::classify::{AttemptFacts, Body, Next, Observed, classify};
 use crate::contract::{AbsenceIsProof, Becomes, Confidence, IsError, Kind, Meaning, Recognised, Span, Which};
 
 fn catalog() -> Vec<Contract> {
@@ -184,4 +185,82 @@ fn an_unknown_tells_each_vendors_client_to_stop() {
             assert_eq!(answer.headers.get(&hint.header), Some(&hint.stop), "{}", contract.id);
         }
     }
+}
+
+/// What one answer of a vendor means, in words.
+fn told(id: &str, which: Which, status: u16, body: &str) -> String {
+    let answer = Observed::Http {
+        status,
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        body: Body::Whole(body.as_bytes().to_vec()),
+    };
+    contract(id).becomes(which, &answer).to_string()
+}
+
+#[test]
+fn the_meanings_of_409_are_told_apart_by_what_the_answer_says() {
+    use Which::{First, Repetition};
+    let gone =
+        r#"{"error":{"errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"}}]}}"#;
+    let cases = [
+        // Being executed.
+        ("stripe.v1", Repetition, r#"{"error":{"code":"idempotency_key_in_use"}}"#, "the same key again, for 23h"),
+        ("resend", First, r#"{"name":"concurrent_idempotent_requests"}"#, "the same key again, for 23h"),
+        // Used with other input.
+        ("resend", Repetition, r#"{"name":"invalid_idempotent_request"}"#, "a disagreement, for a person"),
+        ("increase", Repetition, r#"{"type":"idempotency_key_already_used_error"}"#, "a disagreement, for a person"),
+        // It exists: another's on a first attempt, perhaps ours on a repetition.
+        ("gocardless", First, gone, "refused, nothing happened"),
+        ("gocardless", Repetition, gone, "a lookup after 1s"),
+        ("svix", First, r#"{"code":"conflict"}"#, "refused, nothing happened"),
+        ("svix", Repetition, r#"{"code":"conflict"}"#, "a lookup after 1s"),
+        // Nothing that the contract knows.
+        ("gocardless", First, r#"{"error":{"errors":[{"reason":"other"}]}}"#, "a person"),
+    ];
+    for (id, which, body, expected) in cases {
+        assert_eq!(told(id, which, 409, body), expected, "{id}, {which:?}: {body}");
+    }
+}
+
+#[test]
+fn what_a_refusal_points_at_is_kept_and_asked_for() {
+    let contract = contract("gocardless");
+    let repetition =
+        AttemptFacts { redrive: true, earlier_uncertain: true, arguments: None, now: crate::time::Timestamp::EPOCH };
+    let body =
+        r#"{"error":{"errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"}}]}}"#;
+    let answer = Observed::Http { status: 409, headers: Vec::new(), body: Body::Whole(body.into()) };
+    let classified = classify(&contract, &repetition, &answer);
+    let pointed = crate::event::Cause::AlreadyExists { handle: Some("PM1".to_owned()) };
+    assert_eq!(classified.verdict, crate::event::Verdict::Lost(pointed));
+    assert_eq!(classified.then, Next::LookupAfter(core::time::Duration::ZERO));
+    // What was pointed at is ours only if it is what was asked for.
+    let found = |amount: u32| {
+        crate::receipt::Answer::json(&serde_json::json!({ "payments": { "id": "PM1", "amount": amount } }))
+    };
+    let arguments = serde_json::json!({ "amount": 500 });
+    let read = |amount| match crate::evidence::read_lookup(
+        &contract,
+        &found(amount),
+        &[],
+        &arguments,
+        crate::time::Timestamp::EPOCH,
+    ) {
+        crate::evidence::Reading::Found { candidates, .. } => crate::evidence::presence(&candidates),
+        crate::evidence::Reading::Unreadable => panic!("it can be read"),
+    };
+    assert!(matches!(read(500), crate::evidence::Presence::Ours(_)));
+    assert!(matches!(read(700), crate::evidence::Presence::OtherEffect(_)), "another's payment under our key");
+}
+
+#[test]
+fn an_error_inside_a_success_is_no_success() {
+    let mut contract = contract("generic.lookup_only");
+    let rule =
+        "when = { all_of = [{ status = [200] }, { body_equals = { at = \"/ok\", value = false } }] }\nis = \"refused\"";
+    contract.responses.push(toml::from_str(rule).unwrap());
+    let answer = |body: &str| Observed::Http { status: 200, headers: Vec::new(), body: Body::Whole(body.into()) };
+    assert_eq!(contract.becomes(Which::First, &answer(r#"{"ok":false,"id":"1"}"#)), Becomes::Refused);
+    assert_eq!(contract.becomes(Which::First, &answer(r#"{"ok":true,"id":"1"}"#)), Becomes::Done);
+    assert!(matches!(contract.becomes(Which::First, &answer(r#"{"ok":true}"#)), Becomes::LookedUp { .. }));
 }
