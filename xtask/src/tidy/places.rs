@@ -20,7 +20,12 @@ const KINDS: &[Kind] = &[
     Kind {
         calls: &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "Uuid::now_v7"],
         home: "crates/onceward-ledger/src/clock.rs",
-        also: &[("crates/onceward-lab/", MEASURES), ("crates/onceward-bench/", MEASURES), ("xtask/", MEASURES)],
+        also: &[
+            ("crates/onceward-lab/", MEASURES),
+            ("crates/onceward-bench/", MEASURES),
+            ("xtask/", MEASURES),
+            ("crates/onceward-cluster/", MEASURES),
+        ],
     },
     Kind {
         calls: &["reqwest::Client::new", "reqwest::Client::builder", "ClientBuilder::new", "reqwest::get"],

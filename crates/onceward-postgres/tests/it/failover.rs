@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onceward_cluster::Cluster;
-use onceward_ledger::store::{Applied, Priority, Store, StoreError};
+use onceward_ledger::store::{Applied, Command, Priority, Store, StoreError};
 use onceward_ledger::testkit::{Sample, effect, step};
 use onceward_postgres::PostgresStore;
 
@@ -13,17 +13,35 @@ use crate::suite::options;
 
 const SYNCHRONOUS: &str = "synchronous_standby_names = 'one'\nwal_keep_size = '256MB'\nwal_sender_timeout = '5s'";
 
+/// Looks again and again until it is so.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Submits until the store has an answer that is none of its own troubles.
+async fn answered(store: &Arc<dyn Store>, command: Command, priority: Priority) -> Applied {
+    let deadline = std::time::Instant::now() + Duration::from_secs(90);
+    loop {
+        match store.submit(command.clone(), priority).await {
+            Ok(applied) => return applied,
+            Err(StoreError::Corrupt(what)) => panic!("{what}"),
+            Err(error) => assert!(std::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 async fn pair() -> (Cluster, Cluster) {
     let primary = Cluster::start("wal_keep_size = '256MB'").unwrap();
     let standby = primary.standby("one", "").unwrap();
     primary.configure(SYNCHRONOUS).unwrap();
-    for _ in 0..600 {
-        if primary.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").unwrap() == "1" {
-            return (primary, standby);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the standby does not stream");
+    let streams = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    until("the standby streams", || primary.sql(streams).unwrap() == "1").await;
+    (primary, standby)
 }
 
 /// What callers were told, by key: whose claim it was, and whether it was settled.
@@ -49,34 +67,24 @@ async fn a_primary_killed_under_load_leaves_every_acknowledged_receipt_and_no_ke
                     let sample = Sample::new("acme", &id);
                     let owner = format!("owner-{caller}");
                     // A claim that was not acknowledged may be made again: by its key it is known whether it is there.
-                    let claimed = loop {
-                        match store.submit(sample.claimed(&owner), Priority::Claim).await {
-                            Ok(Applied::Opened(operation) | Applied::Existing(operation)) => break operation,
-                            Ok(other) => panic!("{other:?}"),
-                            Err(StoreError::Corrupt(what)) => panic!("{what}"),
-                            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                        }
+                    let claimed = match answered(&store, sample.claimed(&owner), Priority::Claim).await {
+                        Applied::Opened(operation) | Applied::Existing(operation) => operation,
+                        other => panic!("{other:?}"),
                     };
                     assert_eq!(claimed.history.attempts, 1);
                     told.lock().unwrap().insert(id.clone(), (owner.clone(), false));
-                    loop {
-                        let settle = step(&sample.key, vec![effect(1, &owner, &format!("T-{id}"))]);
-                        match store.submit(settle, Priority::Settle).await {
-                            Ok(Applied::Stepped(_)) => break,
-                            // It is settled: an earlier answer of this very settle was lost.
-                            Ok(Applied::Refused { operation, .. }) if operation.is_settled() => break,
-                            Ok(other) => panic!("{other:?}"),
-                            Err(StoreError::Corrupt(what)) => panic!("{what}"),
-                            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                        }
+                    let settle = step(&sample.key, vec![effect(1, &owner, &format!("T-{id}"))]);
+                    match answered(&store, settle, Priority::Settle).await {
+                        Applied::Stepped(_) => {}
+                        // It is settled: an earlier answer of this very settle was lost.
+                        Applied::Refused { operation, .. } if operation.is_settled() => {}
+                        other => panic!("{other:?}"),
                     }
                     told.lock().unwrap().insert(id, (owner, true));
                 }
             });
         }
-        while told.lock().unwrap().len() < 60 + round * 40 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("the load is under way", || told.lock().unwrap().len() >= 60 + round * 40).await;
         primary.kill().unwrap();
         standby.promote().unwrap();
         callers.join_all().await;
@@ -109,10 +117,10 @@ async fn r124_with_the_standby_cut_a_claim_is_unknown_and_a_cancelled_wait_ackno
     // Somebody cancels the wait, as a statement's time limit or an administrator would: the server then answers as if all
     // were well, with a warning beside it.
     let cancelled = tokio::task::spawn_blocking(move || {
-        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
         let sql = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
         let mut cancelled = 0;
-        while std::time::Instant::now() < until && cancelled < 3 {
+        while std::time::Instant::now() < deadline && cancelled < 3 {
             if primary.sql(sql).is_ok_and(|count| count != "0") {
                 cancelled += 1;
             }
@@ -132,13 +140,7 @@ async fn r124_with_the_standby_cut_a_claim_is_unknown_and_a_cancelled_wait_ackno
     assert!(cancelled >= 1, "the wait was cancelled");
     standby.pause("CONT").unwrap();
     // With the standby back the same claim finds out what became of it.
-    let until = std::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        match store.submit(lost.claimed("o"), Priority::Claim).await {
-            Ok(Applied::Opened(_) | Applied::Existing(_)) => break,
-            _ if std::time::Instant::now() < until => tokio::time::sleep(Duration::from_millis(50)).await,
-            other => panic!("{other:?}"),
-        }
-    }
+    let again = answered(&store, lost.claimed("o"), Priority::Claim).await;
+    assert!(matches!(again, Applied::Opened(_) | Applied::Existing(_)), "{again:?}");
     assert_eq!(primary.sql("SELECT count(*) FROM onceward.operation WHERE attempt = 1").unwrap(), "2");
 }

@@ -8,7 +8,7 @@ use onceward::core::state::State;
 use onceward::decisions::{Choice, Reason};
 use tokio::sync::Notify;
 
-use crate::stage::{Act, PATIENCE, Scripted, Stage, allowed, call, decide, id, operator, until};
+use crate::stage::{Act, PATIENCE, Scripted, Stage, allowed, call, decide, operator, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_owner_reads_as_unknown_and_its_late_answer_settles_it() {

@@ -13,16 +13,16 @@ use onceward::core::key::OperationKey;
 use onceward::core::outcome::Outcome;
 use onceward::core::receipt::{Answer, Receipt};
 use onceward::core::state::State;
+use onceward::decisions::{Choice, Reason};
 use onceward::destination::{Destination, Dispatch};
 use onceward::local::execute_local;
-use onceward::decisions::{Choice, Reason};
 use onceward::sqlite::{Effect, LocalError};
 use onceward::store::BoxFuture;
 use onceward::{Intervals, Ledger};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::stage::{PATIENCE, Stage, allowed, call, decide, id, operator, until};
+use crate::stage::{PATIENCE, Stage, allowed, call, decide, operator, until};
 
 const PART: &str = "ONCEWARD_CASE_PART";
 const FOLDER: &str = "ONCEWARD_CASE_FOLDER";

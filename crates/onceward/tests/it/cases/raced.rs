@@ -238,8 +238,12 @@ async fn r099_of_two_recoverers_with_one_list_the_second_changes_nothing() {
             next_check: None,
             note: None,
         };
-        let step =
-            Step { key: listed.key.clone(), events: vec![Event::Observe(seen)], actor: format!("recovery:{by}"), expects: Expects::Anything };
+        let step = Step {
+            key: listed.key.clone(),
+            events: vec![Event::Observe(seen)],
+            actor: format!("recovery:{by}"),
+            expects: Expects::Anything,
+        };
         Command::Step(Box::new(step))
     };
     let stores = [stage.store(), stage.store()];
