@@ -476,6 +476,10 @@ impl Shared {
         if method == "notifications/tools/list_changed" {
             self.relist.notify_one();
         }
+        // Nobody knows whose call it is about, so no caller is told.
+        if method == "notifications/message" {
+            tracing::info!(server = self.name, level = %params["level"], "{}", params["data"]);
+        }
         let _ = self.notices.send(Notice { about: About::Server, method: method.to_owned(), params: params.clone() });
     }
 }
