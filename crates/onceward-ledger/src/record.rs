@@ -22,7 +22,7 @@ use onceward_core::suspicion::Suspicion;
 use onceward_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::blob::{decode_text, encode_text};
+pub use self::blob::{decode, decode_text, encode_text};
 
 /// A row that breaks an invariant: which column, and how. It is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -285,10 +285,10 @@ pub fn operation(columns: &Columns<'_>) -> Result<Operation, Broken> {
         tenant: name("tenant", TenantId::parse(columns.tenant))?,
         id: name("operation_id", OperationId::parse(columns.operation_id))?,
     };
-    decode(columns, key.clone()).map_err(|Broken(what)| Broken(format!("operation {key}: {what}")))
+    decoded(columns, key.clone()).map_err(|Broken(what)| Broken(format!("operation {key}: {what}")))
 }
 
-fn decode(columns: &Columns<'_>, key: OperationKey) -> Result<Operation, Broken> {
+fn decoded(columns: &Columns<'_>, key: OperationKey) -> Result<Operation, Broken> {
     let body: BodyIn = blob::decode("body", columns.body)?;
     let progress: ProgressIn = blob::decode("progress", columns.progress)?;
     let suspicion = match (columns.suspicion_mark, columns.suspicion_group) {

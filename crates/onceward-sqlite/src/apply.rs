@@ -7,6 +7,7 @@ use onceward_core::key::OperationKey;
 use onceward_core::operation::Operation;
 use onceward_core::time::Timestamp;
 use onceward_ledger::credential::Credential;
+use onceward_ledger::record;
 use onceward_ledger::store::{Applied, Command, Found, Opening, Step};
 use onceward_ledger::transact::{self, Details, Row, Transacted, Write};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -14,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::chance::Salts;
 use crate::error::Fault;
 use crate::find;
-use crate::{blob, limits, marks, rows};
+use crate::{limits, marks, rows};
 
 /// What a command came to, answered once its group is committed.
 pub(crate) struct Outcome {
@@ -60,7 +61,7 @@ impl Order {
     /// Made by the thread that submits, so that the writer has less to do.
     pub(crate) fn new(command: Command) -> Result<Self, Fault> {
         let body = match &command {
-            Command::Open(opening) => Some(rows::body(&opening.operation)?),
+            Command::Open(opening) => Some(record::body(&opening.operation)?),
             Command::Step(_)
             | Command::Beat { .. }
             | Command::ForgetOwner(_)
@@ -107,7 +108,7 @@ pub(crate) fn apply(
                 .prepare_cached(
                     "INSERT INTO onceward_pin (digest, body, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
                 )?
-                .execute(params![hash, blob::encode_text(body), at.as_micros()])?;
+                .execute(params![hash, record::encode_text(body), at.as_micros()])?;
             Ok(done())
         }
         Command::PutCredential(credential) => put_credential(connection, credential),
@@ -194,7 +195,7 @@ fn write(
     let number = match (row, known) {
         (Row::New, None) => match body {
             Some(body) => rows::insert(connection, &operation, body)?,
-            None => rows::insert(connection, &operation, &rows::body(&operation)?)?,
+            None => rows::insert(connection, &operation, &record::body(&operation)?)?,
         },
         (Row::Known, Some((number, before))) => rows::update(connection, number, before, &operation)?.then_some(number),
         (Row::New, Some(_)) | (Row::Known, None) => None,

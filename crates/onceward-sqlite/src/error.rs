@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use onceward_ledger::record::Broken;
 use onceward_ledger::store::StoreError;
 use rusqlite::ErrorCode;
 
@@ -157,6 +158,12 @@ pub(crate) enum Fault {
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
+    }
+}
+
+impl From<Broken> for Fault {
+    fn from(Broken(what): Broken) -> Self {
+        Self::Row(what)
     }
 }
 

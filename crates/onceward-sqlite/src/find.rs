@@ -5,6 +5,7 @@ use onceward_core::key::{EffectId, OperationId, OperationKey, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::suspicion::{HOLD_WINDOW, Probe};
 use onceward_core::time::Timestamp;
+use onceward_ledger::record;
 use onceward_ledger::store::{Found, Wants};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -74,7 +75,7 @@ pub(crate) fn same_effect(
     tool: &ToolName,
     effect: &EffectId,
 ) -> Result<Option<OperationId>, Fault> {
-    connection
+    let found = connection
         .prepare_cached(
             "SELECT operation_id FROM onceward_operation \
              WHERE tenant = ?1 AND tool = ?2 AND effect_id = ?3 AND operation_id <> ?4 LIMIT 1",
@@ -82,9 +83,8 @@ pub(crate) fn same_effect(
         .query_row(params![key.tenant.as_str(), tool.as_str(), effect.as_str(), key.id.as_str()], |row| {
             row.get::<_, String>(0)
         })
-        .optional()?
-        .map(|text| rows::name("operation_id", OperationId::parse(&text)))
-        .transpose()
+        .optional()?;
+    Ok(found.map(|text| record::name("operation_id", OperationId::parse(&text))).transpose()?)
 }
 
 /// Every operation that may be the same intention: equal marks that are unresolved or were settled within the hold window,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use onceward_core::key::TenantId;
 use onceward_ledger::store::{Applied, Command, Priority, ReplySender, StoreError};
+use onceward_ledger::waiting::Queued;
 
 use crate::apply::{Landmark, Order};
 use crate::local::LocalJob;
-use crate::queue::Queued;
 
 /// One thing to write.
 pub(crate) struct Job {

@@ -4,9 +4,7 @@
 //! `writer.rs` (what is answered when) and `schema/0001.sql` (what a row may be).
 
 mod apply;
-mod blob;
 mod caller;
-
 mod chance;
 mod checkpoint;
 mod connect;

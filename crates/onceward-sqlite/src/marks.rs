@@ -5,11 +5,11 @@ use onceward_core::operation::Operation;
 use onceward_core::state::State;
 use onceward_core::time::Timestamp;
 use onceward_ledger::mark::{Mark, marks};
+use onceward_ledger::record;
 use onceward_ledger::store::{UnknownCount, Unresolved};
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 
-use crate::blob;
 use crate::error::Fault;
 use crate::rows::{self, select};
 
@@ -49,8 +49,8 @@ pub(crate) fn marked(connection: &Connection, mark: &Mark, limit: u32) -> Result
     let mut keys = Vec::new();
     while let Some(row) = found.next()? {
         keys.push(OperationKey {
-            tenant: rows::name("tenant", TenantId::parse(rows::text(row, 0)?))?,
-            id: rows::name("operation_id", OperationId::parse(rows::text(row, 1)?))?,
+            tenant: record::name("tenant", TenantId::parse(rows::text(row, 0)?))?,
+            id: record::name("operation_id", OperationId::parse(rows::text(row, 1)?))?,
         });
     }
     Ok(keys)
@@ -85,7 +85,7 @@ pub(crate) fn held(connection: &Connection, limit: u32) -> Result<Vec<OutboundKe
     let mut keys = Vec::new();
     while let Some(row) = found.next()? {
         let bytes = row.get_ref(0)?.as_blob().map_err(|error| Fault::Row(error.to_string()))?;
-        let held: Held = blob::decode("progress", bytes)?;
+        let held: Held = record::decode("progress", bytes)?;
         keys.extend(held.state.pending.attempt.outbound_key);
     }
     Ok(keys)
@@ -98,7 +98,7 @@ pub(crate) fn unresolved(connection: &Connection) -> Result<Unresolved, Fault> {
     let mut unknown = Vec::new();
     while let Some(row) = found.next()? {
         unknown.push(UnknownCount {
-            tool: rows::name("tool", ToolName::parse(rows::text(row, 0)?))?,
+            tool: record::name("tool", ToolName::parse(rows::text(row, 0)?))?,
             cause: row.get(1)?,
             count: row.get::<_, i64>(2)?.unsigned_abs(),
             for_a_person: row.get::<_, i64>(3)?.unsigned_abs(),
@@ -139,7 +139,7 @@ fn fill_one(connection: &Connection, number: i64, operation: &Operation) -> rusq
     if let State::Unknown(unknown) = &operation.state {
         connection.execute(
             "UPDATE onceward_operation SET uncertain_since = ?2 WHERE number = ?1",
-            params![number, rows::uncertain_since(unknown).as_micros()],
+            params![number, record::uncertain_since(unknown).as_micros()],
         )?;
     }
     Ok(())

@@ -1,23 +1,11 @@
-//! What waits for the writer: settles, then signs of life, then claims round-robin by tenant (R14).
+//! What waits for the writer, behind a lock, and how a sleeping writer is woken; the order is that of [`onceward_ledger::waiting`].
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use onceward_core::key::TenantId;
-use onceward_ledger::store::Priority;
+use onceward_ledger::waiting::{Queued, Room, Waiting};
 
 use crate::limits;
-
-/// Something to write, as far as the queue looks at it.
-pub(crate) trait Queued {
-    /// In which order.
-    fn priority(&self) -> Priority;
-    /// Whose turn it is, for claims.
-    fn tenant(&self) -> Option<&TenantId>;
-    /// When it was submitted, on the clock that runs on.
-    fn since(&self) -> Duration;
-}
 
 /// Why something was not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,56 +19,34 @@ pub(crate) enum NotLetIn {
 /// The queue of one writer.
 #[derive(Debug)]
 pub(crate) struct Queue<J> {
-    waiting: Mutex<Waiting<J>>,
+    state: Mutex<State<J>>,
     wake: Condvar,
 }
 
 #[derive(Debug)]
-struct Waiting<J> {
-    settles: VecDeque<J>,
-    beats: VecDeque<J>,
-    claims: Claims<J>,
+struct State<J> {
+    waiting: Waiting<J>,
     closed: bool,
     /// Whether the writer sleeps: only then a submission has to wake it.
     sleeping: bool,
 }
 
-#[derive(Debug)]
-struct Claims<J> {
-    by_tenant: HashMap<Option<TenantId>, VecDeque<J>>,
-    /// Tenants with something waiting, the next one first.
-    turns: VecDeque<Option<TenantId>>,
-    count: usize,
-}
-
 impl<J: Queued> Queue<J> {
     pub(crate) fn new() -> Self {
-        Self {
-            waiting: Mutex::new(Waiting {
-                settles: VecDeque::new(),
-                beats: VecDeque::new(),
-                claims: Claims { by_tenant: HashMap::new(), turns: VecDeque::new(), count: 0 },
-                closed: false,
-                sleeping: false,
-            }),
-            wake: Condvar::new(),
-        }
+        let room = Room { claims: limits::QUEUED_CLAIMS_MAX, settles: limits::QUEUED_SETTLES_MAX };
+        let state = State { waiting: Waiting::new(room), closed: false, sleeping: false };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
     /// Lets it in, or gives it back.
     pub(crate) fn push(&self, job: J) -> Result<(), (J, NotLetIn)> {
-        let mut waiting = self.lock();
-        if waiting.closed {
+        let mut state = self.lock();
+        if state.closed {
             return Err((job, NotLetIn::Closed));
         }
-        match job.priority() {
-            Priority::Settle if waiting.settles.len() < limits::QUEUED_SETTLES_MAX => waiting.settles.push_back(job),
-            Priority::Beat if waiting.beats.len() < limits::QUEUED_SETTLES_MAX => waiting.beats.push_back(job),
-            Priority::Claim if waiting.claims.count < limits::QUEUED_CLAIMS_MAX => waiting.claims.push(job),
-            Priority::Settle | Priority::Beat | Priority::Claim => return Err((job, NotLetIn::Full)),
-        }
-        if std::mem::take(&mut waiting.sleeping) {
-            drop(waiting);
+        state.waiting.push(job).map_err(|job| (job, NotLetIn::Full))?;
+        if std::mem::take(&mut state.sleeping) {
+            drop(state);
             self.wake.notify_one();
         }
         Ok(())
@@ -88,45 +54,37 @@ impl<J: Queued> Queue<J> {
 
     /// Puts back what is to be tried again, before everything else.
     pub(crate) fn put_back(&self, jobs: impl DoubleEndedIterator<Item = J>) {
-        let mut waiting = self.lock();
-        for job in jobs.rev() {
-            waiting.settles.push_front(job);
-        }
+        self.lock().waiting.put_back(jobs);
     }
 
     /// Moves up to `most` of what waits into `into`, waiting for the first; `false` once it is closed and empty.
     pub(crate) fn take(&self, most: usize, into: &mut Vec<J>) -> bool {
-        let mut waiting = self.lock();
+        let mut state = self.lock();
         loop {
             while into.len() < most
-                && let Some(job) = waiting.next()
+                && let Some(job) = state.waiting.take()
             {
                 into.push(job);
             }
             if !into.is_empty() {
                 return true;
             }
-            if waiting.closed {
+            if state.closed {
                 return false;
             }
-            waiting.sleeping = true;
-            waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            state.sleeping = true;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Takes out everything but settles that was submitted before `before`.
     pub(crate) fn expire(&self, before: Duration, into: &mut Vec<J>) {
-        let mut waiting = self.lock();
-        while waiting.beats.front().is_some_and(|job| job.since() < before) {
-            into.extend(waiting.beats.pop_front());
-        }
-        waiting.claims.expire(before, into);
+        self.lock().waiting.expire(before, into);
     }
 
     /// How much waits.
     pub(crate) fn len(&self) -> usize {
-        let waiting = self.lock();
-        waiting.settles.len() + waiting.beats.len() + waiting.claims.count
+        self.lock().waiting.len()
     }
 
     /// Nothing more is let in; what waits is still written.
@@ -139,57 +97,17 @@ impl<J: Queued> Queue<J> {
         self.lock().closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<J>> {
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
         // No code runs under this lock that can leave it half changed.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<J: Queued> Waiting<J> {
-    fn next(&mut self) -> Option<J> {
-        self.settles.pop_front().or_else(|| self.beats.pop_front()).or_else(|| self.claims.next())
-    }
-}
-
-impl<J: Queued> Claims<J> {
-    fn push(&mut self, job: J) {
-        let tenant = job.tenant().cloned();
-        let line = self.by_tenant.entry(tenant.clone()).or_default();
-        if line.is_empty() {
-            self.turns.push_back(tenant);
-        }
-        line.push_back(job);
-        self.count += 1;
-    }
-
-    fn next(&mut self) -> Option<J> {
-        let tenant = self.turns.pop_front()?;
-        let line = self.by_tenant.get_mut(&tenant)?;
-        let job = line.pop_front()?;
-        self.count -= 1;
-        if line.is_empty() {
-            // Memory goes by the tenants that wait, not by those that ever were.
-            self.by_tenant.remove(&tenant);
-        } else {
-            self.turns.push_back(tenant);
-        }
-        Some(job)
-    }
-
-    fn expire(&mut self, before: Duration, into: &mut Vec<J>) {
-        for line in self.by_tenant.values_mut() {
-            while line.front().is_some_and(|job| job.since() < before) {
-                into.extend(line.pop_front());
-                self.count -= 1;
-            }
-        }
-        self.by_tenant.retain(|_, line| !line.is_empty());
-        self.turns.retain(|tenant| self.by_tenant.contains_key(tenant));
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use onceward_core::key::TenantId;
+    use onceward_ledger::store::Priority;
+
     use super::*;
 
     #[derive(Debug, PartialEq)]

@@ -10,6 +10,7 @@ use onceward_core::suspicion::Probe;
 use onceward_core::time::Timestamp;
 use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
+use onceward_ledger::record;
 use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, StoreError, Unresolved};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
@@ -17,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use crate::apply::Landmark;
 use crate::error::Fault;
 use crate::rows::{self, select};
-use crate::{blob, connect, find, limits, marks};
+use crate::{connect, find, limits, marks};
 
 const HELD: &str = select!("WHERE owner = ?1 ORDER BY number LIMIT ?2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= ?1 ORDER BY settle_by_at LIMIT ?2");
@@ -168,7 +169,7 @@ impl Readers {
             while let Some(row) = rows.next()? {
                 let kind = rows::text(row, 1)?;
                 owners.push(OwnerRow {
-                    owner: rows::name("owner", OwnerId::parse(rows::text(row, 0)?))?,
+                    owner: record::name("owner", OwnerId::parse(rows::text(row, 0)?))?,
                     kind: OwnerKind::parse(kind).ok_or_else(|| Fault::Row(format!("column kind is {kind:?}")))?,
                     beat: row.get::<_, i64>(2)?.unsigned_abs(),
                 });
@@ -181,7 +182,7 @@ impl Readers {
         self.with(|connection| {
             let mut statement = connection.prepare_cached("SELECT body FROM onceward_pin WHERE digest = ?1")?;
             let body: Option<Vec<u8>> = statement.query_row([hash], |row| row.get(0)).optional()?;
-            body.map(|bytes| blob::decode_text("body", &bytes)).transpose()
+            Ok(body.map(|bytes| record::decode_text("body", &bytes)).transpose()?)
         })
     }
 
@@ -225,7 +226,7 @@ fn credential(row: &Row<'_>) -> Result<Credential, Fault> {
         revoked_at: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_micros),
     };
     // Lists are made by the column, permission by the grant: they must not part.
-    if *credential.grant.tenant() != rows::name("tenant", TenantId::parse(rows::text(row, 2)?))? {
+    if *credential.grant.tenant() != record::name("tenant", TenantId::parse(rows::text(row, 2)?))? {
         return Err(Fault::Row(format!("credential {} has two tenants", credential.id)));
     }
     Ok(credential)

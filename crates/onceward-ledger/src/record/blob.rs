@@ -29,7 +29,10 @@ pub fn encode_text(text: &str) -> Vec<u8> {
 }
 
 /// The value behind the header.
-pub(super) fn decode<T: DeserializeOwned>(column: &'static str, bytes: &[u8]) -> Result<T, Broken> {
+///
+/// # Errors
+/// [`Broken`] names the column.
+pub fn decode<T: DeserializeOwned>(column: &'static str, bytes: &[u8]) -> Result<T, Broken> {
     serde_json::from_slice(payload(column, bytes)?).map_err(|error| Broken(format!("column {column}: {error}")))
 }
 
