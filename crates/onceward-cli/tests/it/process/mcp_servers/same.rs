@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout};
 
+use super::super::token_on_file;
 use super::*;
 
 /// A server itself, asked line by line.
@@ -169,36 +170,69 @@ fn plan(name: &str, servers: &Servers) -> Value {
 
 #[test]
 fn both_generations_of_the_python_client_see_the_same_through_the_gateway() {
-    for (name, at) in ["everything", "files", "memory"].into_iter().zip(0..) {
-        // One server behind the gateway, so that its lists are the whole of what is listed.
-        let folder = tempfile::tempdir().expect("a folder");
-        let servers = Servers::in_folder(folder.path());
-        let (_, command, variables) = &servers.all()[at];
-        let section =
-            servers.sections().split("[mcp.").find(|section| section.starts_with(name)).map(|s| format!("[mcp.{s}"));
-        let before = Before::start(folder, &section.expect("its section"));
-        let plan = plan(name, &servers);
-        for (environment, revision) in [("mcp1", "2025-11-25"), ("mcp2", "2026-07-28")] {
-            let directly = [("COMMAND", json!(command).to_string()), ("COMMAND_ENV", variables.to_string())];
-            let alone = python(environment, &directly, &plan);
-            let gateway = [("GATEWAY", before.gateway.url.clone()), ("TOKEN", before.agent.clone())];
-            let through = python(environment, &gateway, &plan);
-            assert_eq!(through["version"], revision);
-            let pairs =
-                alone["seen"].as_array().expect("answers").iter().zip(through["seen"].as_array().expect("answers"));
-            for ((alone, through), asked) in pairs.zip(plan.as_array().expect("a plan")) {
-                let mut through = through.clone();
-                without_ours(&mut through["result"]);
-                // How long the gateway's own list may be kept is the gateway's to say.
-                if asked["ask"] == "tools" && environment == "mcp2" {
-                    through["result"]["ttlMs"] = alone["result"]["ttlMs"].clone();
-                }
-                if through["result"].is_null() {
-                    through.as_object_mut().expect("an answer").remove("result");
-                }
-                assert_eq!(&through, alone, "{environment}, {name}: {asked}");
-            }
+    std::thread::scope(|scope| {
+        for (at, name) in ["everything", "files", "memory"].into_iter().enumerate() {
+            scope.spawn(move || python_clients_see_the_same(at, name));
         }
+    });
+}
+
+/// One server behind a gateway, so that its lists are the whole of what is listed.
+fn python_clients_see_the_same(at: usize, name: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let servers = Servers::in_folder(folder.path());
+    let (_, command, variables) = &servers.all()[at];
+    let section = servers
+        .sections()
+        .split("[mcp.")
+        .find(|section| section.starts_with(name))
+        .map(|section| format!("[mcp.{section}"));
+    let before = Before::start(folder, &section.expect("its section"));
+    let plan = plan(name, &servers);
+    let gateway = [("GATEWAY", before.gateway.url.clone()), ("TOKEN", before.agent.clone())];
+    for environment in ["mcp1", "mcp2"] {
+        let directly = [("COMMAND", json!(command).to_string()), ("COMMAND_ENV", variables.to_string())];
+        the_same(environment, &plan, &python(environment, &directly, &plan), &python(environment, &gateway, &plan));
+    }
+}
+
+/// What a client sees directly, and what it sees through the gateway in the newest revision that it knows.
+fn the_same(environment: &str, plan: &Value, alone: &Value, through: &Value) {
+    let revision = if environment == "mcp2" { "2026-07-28" } else { "2025-11-25" };
+    assert_eq!(through["version"], revision);
+    let pairs = alone["seen"].as_array().expect("answers").iter().zip(through["seen"].as_array().expect("answers"));
+    for ((alone, through), asked) in pairs.zip(plan.as_array().expect("a plan")) {
+        let mut through = through.clone();
+        without_ours(&mut through["result"]);
+        // How long the gateway's own list may be kept is the gateway's to say.
+        if asked["ask"] == "tools" && environment == "mcp2" {
+            through["result"]["ttlMs"] = alone["result"]["ttlMs"].clone();
+        }
+        if through["result"].is_null() {
+            through.as_object_mut().expect("an answer").remove("result");
+        }
+        assert_eq!(&through, alone, "{environment}: {asked}");
+    }
+}
+
+#[test]
+fn a_host_that_starts_the_gateway_over_a_pipe_sees_the_same_of_the_server_behind_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let servers = Servers::in_folder(folder.path());
+    let (_, command, _) = &servers.all()[0];
+    let section = format!("[mcp.everything]\ncommand = {}\nreads = {READS}\n", toml_list(command));
+    let configuration = folder.path().join("onceward.toml");
+    std::fs::write(&configuration, format!("version = 1\nledger = \"sqlite:ledger.db\"\n\n{section}"))
+        .expect("written");
+    let token = token_on_file(folder.path(), "agent", "agent");
+    let gateway = [env!("CARGO_BIN_EXE_onceward"), "serve", "--stdio", "--listen", "127.0.0.1:0", "--config"];
+    let gateway =
+        gateway.into_iter().map(str::to_owned).chain([configuration.display().to_string()]).collect::<Vec<_>>();
+    let plan = plan("everything", &servers);
+    for environment in ["mcp1", "mcp2"] {
+        let alone = python(environment, &[("COMMAND", json!(command).to_string())], &plan);
+        let through = python(environment, &[("COMMAND", json!(gateway).to_string()), ("TOKEN", token.clone())], &plan);
+        the_same(environment, &plan, &alone, &through);
     }
 }
 
