@@ -17,7 +17,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: include_str!("../schema/0001.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../schema/0001.sql") },
+    Migration { version: 2, sql: include_str!("../schema/0002.sql") },
+];
 
 /// "onceward", as a number: the lock that whoever migrates holds until its transaction ends.
 const LOCK: i64 = 0x6f6e_6365_7761_7264;
