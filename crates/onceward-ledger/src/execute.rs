@@ -18,6 +18,7 @@ use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
 use crate::claim::{Held, SendWindow};
 use crate::destination::Destination;
+use crate::directory::Known;
 use crate::drive::Run;
 use crate::error::LedgerError;
 use crate::governor::Go;
@@ -275,6 +276,9 @@ impl Inner {
         call: &Call,
         destination: &Arc<dyn Destination>,
     ) -> Result<Resumed, LedgerError> {
+        if is_the_dispatchers(operation, decision) {
+            return Ok(Resumed::Stays(Box::new(operation.clone())));
+        }
         let seat = match self.running.enter(&operation.key) {
             Entered::Seated(seat) => seat,
             Entered::Joined(result) => return Ok(Resumed::Joined(result)),
@@ -288,12 +292,17 @@ impl Inner {
                 }
                 (self.claim_after_proof(operation, destination.contract(), window), window)
             }
-            _ => match self.redrive_permit(operation, destination).await? {
-                Some(redrive) if operation.history.attempts < call.retry.attempts_max => {
-                    self.next_redrive(operation, redrive, window)
+            _ => {
+                let known = Known {
+                    destination: Arc::clone(destination),
+                    retry: call.retry,
+                    answer_within: call.answer_within,
+                };
+                match self.worthwhile_permit(operation, &known).await? {
+                    Some(redrive) => self.next_redrive(operation, redrive, window),
+                    None => return Ok(Resumed::Stays(Box::new(operation.clone()))),
                 }
-                Some(_) | None => return Ok(Resumed::Stays(Box::new(operation.clone()))),
-            },
+            }
         };
         // Held back before it is claimed, so that an outage takes no attempt of anybody's.
         if self.governor.ask(&operation.key.tenant, destination.scope(), self.clock.now()) == Go::HeldBack {
@@ -508,6 +517,15 @@ impl Inner {
             }
             operation = self.look(&operation.key).await?.ok_or(LedgerError::NotFound)?;
         }
+    }
+}
+
+/// Whether the next attempt of an operation is the dispatcher's to make: a caller's would leave out what comes before it in its
+/// lane.
+pub(crate) fn is_the_dispatchers(operation: &Operation, decision: &Decision) -> bool {
+    match (operation.terms.dispatch, decision) {
+        (Dispatcher::Auto, Decision::Ready) => true,
+        (Dispatcher::Caller | Dispatcher::Auto, _) => false,
     }
 }
 

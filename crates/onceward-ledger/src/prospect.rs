@@ -75,7 +75,7 @@ impl Prospect {
     }
 }
 
-/// Whether a redrive is among the things that background work may still do about an operation.
+/// Whether a redrive is among the things that may still be done about an operation without a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Redrives {
     Left,
@@ -120,8 +120,9 @@ impl Inner {
         }
     }
 
-    /// Permission for background work to send the same key again: the contract's, within the operation's own bounds.
-    pub(crate) async fn background_permit(
+    /// Permission to send the same key again where that is worth an attempt: the contract's, within the operation's own bounds, and
+    /// not where the destination would only give its stored error once more.
+    pub(crate) async fn worthwhile_permit(
         &self,
         operation: &Operation,
         known: &Known,

@@ -148,7 +148,7 @@ impl Inner {
         if unknown.next_check().is_none_or(|at| at > self.clock.now()) {
             return Ok(());
         }
-        if let Some(permit) = self.background_permit(&operation, known).await?
+        if let Some(permit) = self.worthwhile_permit(&operation, known).await?
             && self.may_still_execute(&operation).await?
         {
             return self.redrive(&operation, known, permit).await;
@@ -207,7 +207,7 @@ impl Inner {
 
     /// Whether whoever made the call could still make it: a redrive is on its behalf. Principals that have no credential in
     /// this ledger at all are the embedding application's own.
-    async fn may_still_execute(&self, operation: &Operation) -> Result<bool, LedgerError> {
+    pub(crate) async fn may_still_execute(&self, operation: &Operation) -> Result<bool, LedgerError> {
         let mut known = false;
         for credential in self.store.credentials().await? {
             let grant = &credential.grant;
