@@ -32,6 +32,13 @@ pub const READ_WITHIN: Duration = Duration::from_secs(5);
 /// The first and the longest pause between two tries to connect, or to ask again.
 pub const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
+/// Connections for local effects: so many run at once, the others wait for [`WAIT`]. An effect holds its connection from its first
+/// statement to its commit, and a database of a hundred connections has room for several processes.
+pub const LOCALS: usize = 16;
+
+/// How long a local effect may take. Whoever repeats it waits for it, and whatever it has locked is locked until then.
+pub const LOCAL_EFFECT: Duration = Duration::from_secs(5);
+
 /// Claims that wait in the queue.
 pub const QUEUED_CLAIMS_MAX: usize = 4096;
 
