@@ -31,7 +31,10 @@ const LISTEN_WITHIN: Duration = Duration::from_secs(3600);
 
 /// The resources that principals of the session era watch.
 #[derive(Clone, Default)]
-pub(crate) struct Watched(Arc<Mutex<HashMap<(String, String), HashSet<String>>>>);
+pub(crate) struct Watched(Arc<Mutex<HashMap<Who, HashSet<String>>>>);
+
+/// A tenant and a principal of it.
+type Who = (String, String);
 
 impl Watched {
     fn add(&self, grant: &Grant, uri: &str) -> Result<(), ErrorData> {
@@ -60,7 +63,7 @@ impl Watched {
     }
 }
 
-fn who(grant: &Grant) -> (String, String) {
+fn who(grant: &Grant) -> Who {
     (grant.tenant().to_string(), grant.principal().to_string())
 }
 

@@ -454,3 +454,57 @@ fn nobody(method: &str, params: &Value) -> ErrorData {
         _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::strict::Request;
+
+    fn exchange(params: Value) -> (Exchange, mpsc::Receiver<Value>) {
+        Exchange::streamed(Request { method: "tools/call".to_owned(), params, arguments: None }, Map::new())
+    }
+
+    #[test]
+    fn a_result_has_what_its_callers_era_has_and_nothing_of_the_other() {
+        let fitted = |text: &str, era, keeping| {
+            let mut result = RawObject::read(text).expect("an object");
+            fit(&mut result, era, keeping);
+            result.text()
+        };
+        let old = r#"{"content":[1.50]}"#;
+        assert_eq!(fitted(old, CallerEra::Modern, Keeping::Unsaid), r#"{"content":[1.50],"resultType":"complete"}"#);
+        let new = r#"{"content":[1.50],"resultType":"complete","ttlMs":5,"cacheScope":"public"}"#;
+        assert_eq!(fitted(new, CallerEra::Modern, Keeping::Hinted), new, "what the server says of keeping stands");
+        assert_eq!(fitted(new, CallerEra::Legacy, Keeping::Hinted), old);
+        let question = r#"{"resultType":"input_required","inputRequests":{}}"#;
+        assert_eq!(fitted(question, CallerEra::Modern, Keeping::Hinted), question, "a question is not kept");
+    }
+
+    #[tokio::test]
+    async fn a_caller_of_the_stateless_era_hears_of_a_log_from_the_level_that_it_names_and_without_one_nothing() {
+        let told = |meta: Value, level: &'static str| async move {
+            let (exchange, mut messages) = exchange(json!({ "_meta": meta }));
+            relay(&exchange, "notifications/message", json!({ "level": level, "data": "x" })).await;
+            messages.try_recv().is_ok()
+        };
+        let modern = |level: &str| json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", LOG_LEVEL: level });
+        assert!(told(modern("warning"), "warning").await && told(modern("warning"), "error").await);
+        assert!(!told(modern("warning"), "notice").await);
+        assert!(!told(json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" }), "emergency").await);
+        assert!(told(json!({}), "debug").await, "in the session era the server itself was told");
+    }
+
+    #[tokio::test]
+    async fn progress_goes_under_the_callers_token_and_only_ever_grows() {
+        let (exchange, mut messages) = exchange(json!({ "_meta": { "progressToken": "mine" } }));
+        for progress in [1, 1, 0, 3] {
+            relay(&exchange, "notifications/progress", json!({ "progressToken": 77, "progress": progress })).await;
+        }
+        let mut told = Vec::new();
+        while let Ok(message) = messages.try_recv() {
+            assert_eq!(message["params"]["progressToken"], "mine");
+            told.push(message["params"]["progress"].clone());
+        }
+        assert_eq!(told, [1, 3]);
+    }
+}
