@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use onceward_core::event::Event;
 use onceward_core::journal::Entry;
-use onceward_core::key::{EffectId, OperationId, OperationKey, OutboundKey, OwnerId, TenantId, ToolName};
+use onceward_core::key::{EffectId, Lane, OperationId, OperationKey, OutboundKey, OwnerId, TenantId, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::step::Refusal;
 use onceward_core::suspicion::Probe;
@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::credential::{Credential, CredentialHash};
 use crate::mark::Mark;
 use crate::metrics::histogram::Distribution;
+use crate::restore::{Epoch, Position, Restoring};
 
 /// A boxed future, so that the engine can hold any store.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -52,6 +53,13 @@ pub enum Command {
     RevokeCredential {
         /// Its public id.
         id: String,
+    },
+    /// Records that the ledger was restored, opens the epoch of it, and raises the high-water mark above what it was.
+    Restore(Restoring),
+    /// Ends every open epoch. [`Applied::NoSuchOperation`] where none is open.
+    CloseRestores {
+        /// Why, for whoever asks later.
+        reason: String,
     },
 }
 
@@ -219,6 +227,28 @@ pub struct Page {
     pub next: Option<u64>,
 }
 
+/// An outbox entry that may be sent, as far as a dispatcher looks at it before it takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyRow {
+    /// Which.
+    pub key: OperationKey,
+    /// Its tool.
+    pub tool: ToolName,
+    /// How often it was claimed.
+    pub attempts: u32,
+    /// When it last moved.
+    pub updated_at: Timestamp,
+}
+
+/// Some of the outbox entries that may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyPage {
+    /// They.
+    pub rows: Vec<ReadyRow>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<u64>,
+}
+
 /// A durable ledger.
 ///
 /// Claims are read and written on the primary only. Every method may be called from any thread and any runtime.
@@ -272,6 +302,22 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn due(&self, now: Timestamp, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
 
+    /// Outbox entries that may be sent: approved, and the first unresolved one of their lane where they have one. At most `limit`
+    /// entries after that place are looked at, in the order in which they were committed as far as one lane is concerned.
+    ///
+    /// Whoever is first in a lane stays it until it is settled, since later ones come after it: what this gives may be old, and
+    /// still is in order. Which of several dispatchers sends an entry is decided by its claim, and not here.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn ready(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<ReadyPage, StoreError>>;
+
+    /// The first unresolved outbox entry of a lane.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn lane_head(&self, tenant: &TenantId, lane: &Lane) -> BoxFuture<'_, Result<Option<OperationKey>, StoreError>>;
+
     /// Operations of this tenant whose suspicion has one of the probe's marks or its group, unresolved or settled within the
     /// hold window: what [`Found::suspects`] would be for it.
     ///
@@ -321,6 +367,22 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>>;
+
+    /// Operations of any tenant that are not settled, by key, from after this one on.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn unsettled(
+        &self,
+        after: Option<&OperationKey>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
+
+    /// How far the ledger has come, what was restored, and which server holds it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn position(&self) -> BoxFuture<'_, Result<Position, StoreError>>;
 
     /// How much the writer has to do.
     fn load(&self) -> Load;
@@ -457,4 +519,6 @@ pub struct Found {
     pub suspects: Vec<Operation>,
     /// An operation of the same tenant and tool with the same effect id.
     pub same_effect: Option<OperationId>,
+    /// The latest restore that is open, where an operation may be opened.
+    pub epoch: Option<Epoch>,
 }

@@ -6,6 +6,7 @@ mod lists;
 mod marks;
 mod moves;
 mod openings;
+mod restores;
 mod sample;
 
 use std::future::Future;
@@ -46,4 +47,7 @@ where
     lists::pins_are_stored_once(make().await).await;
     marks::an_operation_is_found_by_its_key_from_its_first_uncertain_attempt_on(make().await).await;
     marks::unknown_operations_are_counted_by_tool_and_cause_with_their_age(make().await).await;
+    restores::the_high_water_mark_rises_with_the_beats_of_gateways(make().await).await;
+    restores::a_restore_makes_everything_unsettled_unknown(make().await).await;
+    restores::while_a_restore_is_open_an_older_identity_opens_as_unknown(make().await).await;
 }

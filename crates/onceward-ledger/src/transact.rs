@@ -9,6 +9,7 @@ use onceward_core::step::Refusal;
 use onceward_core::suspicion;
 use onceward_core::time::Timestamp;
 
+use crate::restore;
 use crate::store::{Applied, Expects, Found, Opening, Step, Wants};
 
 /// What a store has to write for a command, and what it answers once that is durable.
@@ -82,7 +83,8 @@ fn effect_id(event: &Event) -> Option<&EffectId> {
     }
 }
 
-/// Inserts an operation unless its key exists, or an earlier one is suspected.
+/// Inserts an operation unless its key exists, or an earlier one is suspected. While a restore is open, one that may be older than
+/// it is inserted as `unknown`, and none of its events happens.
 #[must_use]
 pub fn open(found: Found, opening: Opening, at: Timestamp, salt: impl FnMut() -> Salt) -> Transacted {
     let Opening { operation, events, actor, probe } = opening;
@@ -94,6 +96,8 @@ pub fn open(found: Found, opening: Opening, at: Timestamp, salt: impl FnMut() ->
     {
         return unchanged(Applied::Suspected(earlier.clone()));
     }
+    // What may have been sent before a restore is not sent again, whoever asks and whatever for (R22).
+    let events = restore::instead(found.epoch.as_ref(), &operation, at).unwrap_or(events);
     let before = operation.clone();
     let mut salt = salt;
     let detail = serde_json::json!({

@@ -14,7 +14,20 @@ CREATE TABLE onceward.ledger (
     secret_check bytea   NOT NULL CHECK (length(secret_check) = 32),
     -- Written by a probe, to find out whether a commit reaches as far as it must.
     probes       bigint  NOT NULL DEFAULT 0,
+    -- How far the ledger has come: what is kept of it outside tells when the database has gone back.
+    beats         bigint NOT NULL DEFAULT 0,
+    high_water_at bigint NOT NULL DEFAULT 0,
     created_at   bigint  NOT NULL
+);
+
+-- Each restore from a backup. While one is open, an identity that is not provably younger opens as unknown.
+CREATE TABLE onceward.restore (
+    number      bigint PRIMARY KEY CHECK (number >= 1),
+    as_of       bigint NOT NULL,
+    restored_at bigint NOT NULL,
+    closed_at   bigint,
+    reason      text,
+    CHECK ((closed_at IS NULL) = (reason IS NULL))
 );
 
 CREATE TABLE onceward.operation (
@@ -91,6 +104,35 @@ CREATE INDEX operation_grouped ON onceward.operation (tenant, suspicion_group)
     WHERE suspicion_group IS NOT NULL AND settled_at IS NULL;
 -- Two operations with one effect.
 CREATE INDEX operation_effect ON onceward.operation (tenant, effect_id) WHERE effect_id IS NOT NULL;
+
+-- The outbox: entries that a dispatcher sends.
+CREATE INDEX operation_outbox ON onceward.operation (ordinal) WHERE dispatch = 'auto' AND state = 'approved';
+-- Whether something unresolved comes before an entry in its lane.
+CREATE INDEX operation_lane ON onceward.operation (tenant, lane, ordinal) WHERE dispatch = 'auto' AND settled_at IS NULL;
+
+-- The number of a lane's advisory lock.
+CREATE FUNCTION onceward.lane_lock(tenant text, lane text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT ('x' || encode(substring(sha256('\x6f6e636577617264206c616e6500'::bytea || int8send(octet_length(tenant)::bigint)
+        || convert_to(tenant, 'UTF8') || convert_to(lane, 'UTF8')) FROM 1 FOR 8), 'hex'))::bit(64)::bigint
+$$;
+-- Whoever adds to a lane holds it until the commit, and comes after everything unresolved in it: the order of commits is the
+-- order in the lane. What others have committed is seen only where each statement looks anew.
+CREATE FUNCTION onceward.operation_takes_its_place() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    last bigint;
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'an entry of a lane needs a transaction that is READ COMMITTED' USING ERRCODE = 'feature_not_supported';
+    END IF;
+    PERFORM pg_advisory_xact_lock(onceward.lane_lock(NEW.tenant, NEW.lane));
+    SELECT max(ordinal) INTO last FROM onceward.operation
+        WHERE tenant = NEW.tenant AND lane = NEW.lane AND dispatch = 'auto' AND settled_at IS NULL;
+    NEW.ordinal := greatest(NEW.ordinal, last + 1);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER operation_takes_its_place BEFORE INSERT ON onceward.operation
+    FOR EACH ROW WHEN (NEW.dispatch = 'auto' AND NEW.lane IS NOT NULL)
+    EXECUTE FUNCTION onceward.operation_takes_its_place();
 
 -- What happened to an operation, append only, in the transaction that it records. `detail` and `salt` are null once erased.
 CREATE TABLE onceward.journal (

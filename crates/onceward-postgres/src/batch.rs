@@ -10,15 +10,19 @@ use onceward_core::key::{EffectId, OperationId, OperationKey, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::suspicion::{HOLD_WINDOW, Probe};
 use onceward_core::time::Timestamp;
+use onceward_ledger::restore::Epoch;
 use onceward_ledger::store::{Applied, Command, Found, Opening, Step};
 use onceward_ledger::transact::{self, Details, Row, Transacted, Write};
 use sha2::{Digest, Sha256};
+use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::chance::Salts;
 use crate::connect::Link;
 use crate::error::Fault;
 use crate::others;
+use crate::outbox;
+use crate::position;
 use crate::queue::Job;
 use crate::rows::{self, Written, select};
 
@@ -28,10 +32,10 @@ const BY_KEYS_LOCKED: &str = select!(
 );
 const BY_KEYS: &str =
     select!("JOIN unnest($1::text[], $2::text[]) AS wanted (t, i) ON tenant = wanted.t AND operation_id = wanted.i");
-const SAME_EFFECT: &str = "SELECT tenant, tool, effect_id, operation_id FROM onceward.operation \
+pub(crate) const SAME_EFFECT: &str = "SELECT tenant, tool, effect_id, operation_id FROM onceward.operation \
      JOIN unnest($1::text[], $2::text[]) AS wanted (t, e) ON tenant = wanted.t AND effect_id = wanted.e";
 /// In order, because the function is called once for each element as it comes.
-const LOCK_HASHES: &str = "SELECT pg_advisory_xact_lock(h) FROM unnest($1::int8[]) AS h";
+pub(crate) const LOCK_HASHES: &str = "SELECT pg_advisory_xact_lock(h) FROM unnest($1::int8[]) AS h";
 const MARKED: &str = select!(
     "WHERE tenant = $1 AND suspicion_mark = ANY($2::bytea[]) AND (settled_at IS NULL OR settled_at > $3) \
      ORDER BY settled_at DESC NULLS FIRST LIMIT 64"
@@ -100,6 +104,7 @@ struct Sight {
     /// By tenant and effect: the tools and operations that have it.
     effects: HashMap<(String, String), Vec<(ToolName, OperationId)>>,
     suspects: HashMap<OperationKey, Vec<Operation>>,
+    epoch: Option<Epoch>,
 }
 
 async fn look(link: &Link, jobs: &[Job], at: Timestamp) -> Result<Sight, Fault> {
@@ -119,12 +124,18 @@ async fn look(link: &Link, jobs: &[Job], at: Timestamp) -> Result<Sight, Fault> 
             | Command::ForgetOwner(_)
             | Command::Pin { .. }
             | Command::PutCredential(_)
-            | Command::RevokeCredential { .. } => {}
+            | Command::RevokeCredential { .. }
+            | Command::Restore(_)
+            | Command::CloseRestores { .. } => {}
         }
     }
     // An opening with a probe is decided on what is there, so its own key is looked at as well.
     steps.extend(probes.iter().map(|(key, _)| *key));
-    let hashes = locks(&effects, &probes);
+    let mut hashes = locks(&effects, &probes);
+    // What the trigger of a lane locks as well, but one row after the other: here all at once, in order.
+    hashes.extend(jobs.iter().filter_map(|job| outbox::lane_of(&job.command)));
+    hashes.sort_unstable();
+    hashes.dedup();
     let client = &link.client;
     let begun = client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '4s'");
     let locked = async {
@@ -144,11 +155,17 @@ async fn look(link: &Link, jobs: &[Job], at: Timestamp) -> Result<Sight, Fault> 
             }
         }
     };
+    let restored = async {
+        match jobs.iter().any(|job| matches!(job.command, Command::Open(_))) {
+            false => Ok(Vec::new()),
+            true => client.query_typed(position::EPOCH, &[]).await,
+        }
+    };
     // One way there and back: each is sent before the answer to the one before it has come.
-    let (begun, locked, found) = futures_util::join!(begun, locked, wanted);
+    let (begun, locked, found, restored) = futures_util::join!(begun, locked, wanted, restored);
     begun?;
     locked?;
-    let mut sight = Sight::default();
+    let mut sight = Sight { epoch: position::epoch(&restored?)?, ..Sight::default() };
     for row in &found? {
         let operation = rows::operation(row)?;
         sight.known.insert(operation.key.clone(), operation);
@@ -181,6 +198,16 @@ pub(crate) async fn suspects(
     probe: &Probe,
     at: Timestamp,
 ) -> Result<Vec<Operation>, Fault> {
+    suspects_on(&link.client, key, probe, at).await
+}
+
+/// The same, on any connection.
+pub(crate) async fn suspects_on(
+    client: &Client,
+    key: &OperationKey,
+    probe: &Probe,
+    at: Timestamp,
+) -> Result<Vec<Operation>, Fault> {
     let tenant = key.tenant.as_str();
     let marks: Vec<Vec<u8>> =
         std::iter::once(&probe.suspicion.mark).chain(&probe.other_marks).map(|mark| mark.as_bytes().to_vec()).collect();
@@ -191,12 +218,12 @@ pub(crate) async fn suspects(
     let grouped: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
         [(&tenant, Type::TEXT), (&group, Type::BYTEA)];
     let (marked, grouped) =
-        futures_util::join!(link.client.query_typed(MARKED, &marked), link.client.query_typed(GROUPED, &grouped));
+        futures_util::join!(client.query_typed(MARKED, &marked), client.query_typed(GROUPED, &grouped));
     marked?.iter().chain(&grouped?).map(rows::operation).collect()
 }
 
 /// What is locked beside rows, each as a number, in order and once.
-fn locks(effects: &[(&OperationKey, &EffectId)], probes: &[(&OperationKey, &Probe)]) -> Vec<i64> {
+pub(crate) fn locks(effects: &[(&OperationKey, &EffectId)], probes: &[(&OperationKey, &Probe)]) -> Vec<i64> {
     let number = |domain: &[u8], tenant: &str, what: &[u8]| {
         let mut hash = Sha256::new();
         hash.update(domain);
@@ -234,13 +261,14 @@ fn decided(jobs: Vec<Job>, sight: &mut Sight, others: Vec<Option<Applied>>, at: 
                     operation: sight.known.remove(key),
                     suspects: sight.suspects.remove(key).unwrap_or_default(),
                     same_effect: None,
+                    epoch: sight.epoch,
                 };
                 transact::open(found, (**opening).clone(), at, || salts.next())
             }
             Command::Step(step) => {
                 let operation = sight.known.remove(&step.key);
                 let same_effect = operation.as_ref().and_then(|operation| sight.same_effect(step, operation));
-                let found = Found { operation, suspects: Vec::new(), same_effect };
+                let found = Found { operation, suspects: Vec::new(), same_effect, epoch: None };
                 let before = found.operation.as_ref().map(|operation| operation.journal.hash);
                 let transacted = transact::step(found, (**step).clone(), at, || salts.next());
                 batch.take(job, transacted, before);
@@ -250,7 +278,9 @@ fn decided(jobs: Vec<Job>, sight: &mut Sight, others: Vec<Option<Applied>>, at: 
             | Command::ForgetOwner(_)
             | Command::Pin { .. }
             | Command::PutCredential(_)
-            | Command::RevokeCredential { .. } => {
+            | Command::RevokeCredential { .. }
+            | Command::Restore(_)
+            | Command::CloseRestores { .. } => {
                 batch.decided.push(Decided { job, answer: other.unwrap_or(Applied::Done), landmark: None });
                 continue;
             }
@@ -383,11 +413,16 @@ fn keys<'a>(rows: impl Iterator<Item = &'a tokio_postgres::Row>) -> Result<HashS
 
 /// The operations of these keys, as they stand.
 pub(crate) async fn read(link: &Link, keys: &[OperationKey]) -> Result<HashMap<OperationKey, Operation>, Fault> {
+    read_on(&link.client, keys).await
+}
+
+/// The same, on any connection.
+pub(crate) async fn read_on(client: &Client, keys: &[OperationKey]) -> Result<HashMap<OperationKey, Operation>, Fault> {
     let (tenants, ids) = split(keys.iter());
     let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
         [(&tenants, Type::TEXT_ARRAY), (&ids, Type::TEXT_ARRAY)];
     let mut found = HashMap::new();
-    for row in link.client.query_typed(BY_KEYS, &params).await? {
+    for row in client.query_typed(BY_KEYS, &params).await? {
         let operation = rows::operation(&row)?;
         found.insert(operation.key.clone(), operation);
     }
@@ -437,6 +472,6 @@ pub(crate) async fn landed(link: &Link, landmarks: &[Landmark]) -> Result<HashSe
 
 /// An opening whose key turned out to be taken: what the rules say to it.
 pub(crate) fn existing(opening: &Opening, known: Operation, at: Timestamp, salts: &mut Salts) -> Applied {
-    let found = Found { operation: Some(known), suspects: Vec::new(), same_effect: None };
+    let found = Found { operation: Some(known), ..Found::default() };
     transact::open(found, opening.clone(), at, || salts.next()).answer
 }

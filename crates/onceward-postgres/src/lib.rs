@@ -5,18 +5,27 @@
 //! batch is looked up, decided by the rules of the ledger, and written. It decides nothing itself.
 
 mod batch;
+mod caller;
 mod chance;
 mod connect;
 mod error;
 mod health;
 pub mod limits;
+mod local;
 mod migrate;
 mod others;
+mod outbox;
+mod position;
 mod queue;
 mod reader;
 mod rows;
 mod store;
 mod writer;
 
+pub use caller::{Begin, BeginError, Begun, NotCommitted, Uncommitted, begin_on};
 pub use error::OpenError;
+pub use outbox::{ApproveError, approve_in};
+pub use local::{Effect, LocalError, LocalFailure, LocalOutcome};
 pub use store::{Options, PostgresStore};
+/// The driver, in the version that a local effect is given a transaction of.
+pub use tokio_postgres;

@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::Fault;
+use crate::position;
 
 /// Writes one, inside the open transaction, and says what it came to; nothing for a command that is about an operation.
 pub(crate) async fn write(client: &Client, command: &Command, at: Timestamp) -> Result<Option<Applied>, Fault> {
@@ -19,6 +20,7 @@ pub(crate) async fn write(client: &Client, command: &Command, at: Timestamp) -> 
             let sql = "INSERT INTO onceward.owner (owner, kind, beat) VALUES ($1, $2, $3) \
                        ON CONFLICT (owner) DO UPDATE SET kind = excluded.kind, beat = excluded.beat";
             client.query_typed(sql, &params).await?;
+            position::raise(client, *kind, at).await?;
         }
         Command::ForgetOwner(owner) => {
             let sql = "DELETE FROM onceward.owner WHERE owner = $1 \
@@ -56,6 +58,12 @@ pub(crate) async fn write(client: &Client, command: &Command, at: Timestamp) -> 
             let sql = "UPDATE onceward.credential SET revoked_at = coalesce(revoked_at, $2) WHERE credential_id = $1 \
                        RETURNING credential_id";
             if client.query_typed(sql, &params).await?.is_empty() {
+                return Ok(Some(Applied::NoSuchOperation));
+            }
+        }
+        Command::Restore(restoring) => position::restore(client, restoring, at).await?,
+        Command::CloseRestores { reason } => {
+            if position::close(client, reason, at).await? == 0 {
                 return Ok(Some(Applied::NoSuchOperation));
             }
         }

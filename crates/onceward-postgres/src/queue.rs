@@ -38,7 +38,9 @@ impl Job {
             | Command::ForgetOwner(_)
             | Command::Pin { .. }
             | Command::PutCredential(_)
-            | Command::RevokeCredential { .. } => None,
+            | Command::RevokeCredential { .. }
+            | Command::Restore(_)
+            | Command::CloseRestores { .. } => None,
         }
     }
 }

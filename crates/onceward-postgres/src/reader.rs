@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationId, OperationKey, OutboundKey, OwnerId, TenantId, ToolName};
+use onceward_core::key::{Lane, OperationId, OperationKey, OutboundKey, OwnerId, TenantId, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::state::State;
 use onceward_core::suspicion::Probe;
@@ -13,8 +13,9 @@ use onceward_core::time::Timestamp;
 use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
 use onceward_ledger::record;
+use onceward_ledger::restore::Position;
 use onceward_ledger::store::{
-    DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, StoreError, UnknownCount, Unresolved,
+    DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, ReadyPage, StoreError, UnknownCount, Unresolved,
 };
 use tokio::sync::Mutex;
 use tokio_postgres::Row;
@@ -24,6 +25,8 @@ use crate::batch;
 use crate::connect::{Address, Link};
 use crate::error::{Fault, Trouble};
 use crate::limits;
+use crate::outbox;
+use crate::position;
 use crate::rows::{self, select};
 use crate::writer;
 
@@ -31,6 +34,9 @@ const BY_KEY: &str = select!("WHERE tenant = $1 AND operation_id = $2");
 const HELD: &str = select!("WHERE owner = $1 ORDER BY ordinal LIMIT $2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= $1 ORDER BY settle_by_at LIMIT $2");
 const DUE: &str = select!("WHERE next_check_at <= $1 ORDER BY next_check_at LIMIT $2");
+const UNSETTLED: &str = select!(
+    "WHERE (tenant, operation_id) > ($1, $2) AND settled_at IS NULL ORDER BY tenant, operation_id LIMIT $3"
+);
 const KEYS_HELD: &str = select!("WHERE owner IS NOT NULL LIMIT $1");
 const OWNERS: &str = "SELECT owner, kind, beat FROM onceward.owner UNION ALL \
      SELECT DISTINCT owner, 'library', 0::int8 FROM onceward.operation o WHERE owner IS NOT NULL AND settle_by_at IS NULL \
@@ -150,6 +156,22 @@ impl Readers {
         self.operations(DUE, &[(&now.as_micros(), Type::INT8), (&page(limit), Type::INT8)]).await
     }
 
+    pub(crate) async fn ready(&self, after: u64, limit: u32) -> Result<ReadyPage, StoreError> {
+        let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), page(limit));
+        let found = self.query(outbox::READY, &[(&after, Type::INT8), (&limit, Type::INT8)]).await?;
+        Ok(outbox::page(&found, limit)?)
+    }
+
+    pub(crate) async fn lane_head(&self, tenant: &TenantId, lane: &Lane) -> Result<Option<OperationKey>, StoreError> {
+        let params: [(&(dyn ToSql + Sync), Type); 2] = [(&tenant.as_str(), Type::TEXT), (&lane.as_str(), Type::TEXT)];
+        let found = self.query(outbox::LANE_HEAD, &params).await?;
+        let key = found.first().map(|row| {
+            let id = record::name("operation_id", OperationId::parse(row.try_get(0)?))?;
+            Ok(OperationKey { tenant: tenant.clone(), id })
+        });
+        Ok(key.transpose().map_err(|fault: Fault| fault)?)
+    }
+
     pub(crate) async fn suspects(
         &self,
         key: &OperationKey,
@@ -204,6 +226,21 @@ impl Readers {
         let counts = self.query(COUNTS, &[]).await?;
         let counts = counts.first().ok_or_else(|| Fault::Row("a count has no row".to_owned()))?;
         Ok(Unresolved { unknown, proposed: count(counts, 0)?, in_disagreement: count(counts, 1)? })
+    }
+
+    pub(crate) async fn unsettled(
+        &self,
+        after: Option<&OperationKey>,
+        limit: u32,
+    ) -> Result<Vec<Operation>, StoreError> {
+        let (tenant, id) = after.map_or(("", ""), |key| (key.tenant.as_str(), key.id.as_str()));
+        let limit = i64::from(limit.min(limits::PAGE_MAX));
+        self.operations(UNSETTLED, &[(&tenant, Type::TEXT), (&id, Type::TEXT), (&limit, Type::INT8)]).await
+    }
+
+    pub(crate) async fn position(&self) -> Result<Position, StoreError> {
+        let link = self.link().await?;
+        Ok(position::read(&link.client).await?)
     }
 
     pub(crate) async fn owners(&self) -> Result<Vec<OwnerRow>, StoreError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationKey, OutboundKey, OwnerId};
+use onceward_core::key::{Lane, OperationKey, OutboundKey, OwnerId, TenantId};
 use onceward_core::operation::Operation;
 use onceward_core::outbound::LedgerSecret;
 use onceward_core::suspicion::Probe;
@@ -12,14 +12,16 @@ use onceward_core::time::Timestamp;
 use onceward_ledger::clock::Clock;
 use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
+use onceward_ledger::restore::Position;
 use onceward_ledger::store::{
-    BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, Reply, Store, StoreError, Unresolved,
+    BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, ReadyPage, Reply, Store, StoreError, Unresolved,
 };
 use tokio::runtime::Runtime;
 
 use crate::connect::Address;
 use crate::error::OpenError;
 use crate::health::Health;
+use crate::local::Locals;
 use crate::queue::{Job, NotLetIn, Queue};
 use crate::reader::Readers;
 use crate::writer::{CLOSE_LOOK, Setting, Writer};
@@ -41,10 +43,11 @@ pub struct Options {
 pub struct PostgresStore {
     id: LedgerId,
     secret: LedgerSecret,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     queue: Arc<Queue>,
     health: Arc<Health>,
     readers: Arc<Readers>,
+    pub(crate) locals: Locals,
     writers: Vec<tokio::task::JoinHandle<()>>,
     /// Sockets and writers live here, so that the store needs nothing of its caller's runtime.
     runtime: Option<Runtime>,
@@ -87,8 +90,9 @@ impl PostgresStore {
             clock: Arc::clone(&clock),
         };
         let writers = (0..limits::WRITERS).map(|_| runtime.spawn(Writer::new(setting.clone()).run())).collect();
+        let locals = Locals::new(address.clone(), runtime.handle().clone());
         let readers = Arc::new(Readers::new(address));
-        Ok(Self { id, secret, clock, queue, health, readers, writers, runtime: Some(runtime) })
+        Ok(Self { id, secret, clock, queue, health, readers, locals, writers, runtime: Some(runtime) })
     }
 
     async fn opened(
@@ -185,6 +189,15 @@ impl Store for PostgresStore {
         Box::pin(self.readers.due(now, limit))
     }
 
+    fn ready(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<ReadyPage, StoreError>> {
+        Box::pin(self.readers.ready(after, limit))
+    }
+
+    fn lane_head(&self, tenant: &TenantId, lane: &Lane) -> BoxFuture<'_, Result<Option<OperationKey>, StoreError>> {
+        let (tenant, lane) = (tenant.clone(), lane.clone());
+        Box::pin(async move { self.readers.lane_head(&tenant, &lane).await })
+    }
+
     fn suspects(&self, key: &OperationKey, probe: &Probe) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
         let (key, probe, at) = (key.clone(), probe.clone(), self.clock.now());
         Box::pin(async move { self.readers.suspects(&key, &probe, at).await })
@@ -219,6 +232,19 @@ impl Store for PostgresStore {
 
     fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>> {
         Box::pin(self.readers.unresolved())
+    }
+
+    fn unsettled(
+        &self,
+        after: Option<&OperationKey>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        let after = after.cloned();
+        Box::pin(async move { self.readers.unsettled(after.as_ref(), limit).await })
+    }
+
+    fn position(&self) -> BoxFuture<'_, Result<Position, StoreError>> {
+        Box::pin(self.readers.position())
     }
 
     fn load(&self) -> Load {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::chance::Salts;
 use crate::error::Fault;
 use crate::find;
-use crate::{limits, marks, rows};
+use crate::{limits, marks, position, rows};
 
 /// What a command came to, answered once its group is committed.
 pub(crate) struct Outcome {
@@ -67,7 +67,9 @@ impl Order {
             | Command::ForgetOwner(_)
             | Command::Pin { .. }
             | Command::PutCredential(_)
-            | Command::RevokeCredential { .. } => None,
+            | Command::RevokeCredential { .. }
+            | Command::Restore(_)
+            | Command::CloseRestores { .. } => None,
         };
         Ok(Self { command, body })
     }
@@ -92,6 +94,7 @@ pub(crate) fn apply(
                      ON CONFLICT (owner) DO UPDATE SET kind = excluded.kind, beat = excluded.beat",
                 )?
                 .execute(params![owner.as_str(), kind.name(), beat])?;
+            position::raise(connection, *kind, at)?;
             Ok(done())
         }
         Command::ForgetOwner(owner) => {
@@ -113,6 +116,14 @@ pub(crate) fn apply(
         }
         Command::PutCredential(credential) => put_credential(connection, credential),
         Command::RevokeCredential { id } => revoke_credential(connection, id, at),
+        Command::Restore(restoring) => {
+            position::restore(connection, restoring, at)?;
+            Ok(done())
+        }
+        Command::CloseRestores { reason } => match position::close(connection, reason, at)? {
+            0 => Ok(Outcome { answer: Applied::NoSuchOperation, written: None }),
+            _ => Ok(done()),
+        },
     }
 }
 
@@ -132,14 +143,16 @@ pub(crate) fn open(
     desk: &mut Desk,
 ) -> Result<Outcome, Fault> {
     if opening.probe.is_none() {
-        let fresh = transact::open(Found::default(), opening.clone(), at, || desk.salts.next());
+        let found = Found { epoch: position::epoch(connection)?, ..Found::default() };
+        let fresh = transact::open(found, opening.clone(), at, || desk.salts.next());
         if let Some(outcome) = write(connection, fresh, None, body)? {
             return Ok(outcome);
         }
     }
     let sight = find::look(connection, &transact::opening_wants(opening), at)?;
     let known = sight.known();
-    let transacted = transact::open(sight.found, opening.clone(), at, || desk.salts.next());
+    let found = Found { epoch: position::epoch(connection)?, ..sight.found };
+    let transacted = transact::open(found, opening.clone(), at, || desk.salts.next());
     write(connection, transacted, known, body)?.ok_or_else(|| moved(&opening.operation.key))
 }
 
@@ -155,7 +168,8 @@ pub(crate) fn decide_opening(
     desk: &mut Desk,
 ) -> Result<Applied, Fault> {
     let sight = find::look(connection, &transact::opening_wants(opening), at)?;
-    Ok(transact::open(sight.found, opening.clone(), at, || desk.salts.next()).answer)
+    let found = Found { epoch: position::epoch(connection)?, ..sight.found };
+    Ok(transact::open(found, opening.clone(), at, || desk.salts.next()).answer)
 }
 
 fn step(connection: &Connection, step: &Step, at: Timestamp, desk: &mut Desk) -> Result<Outcome, Fault> {
@@ -165,7 +179,7 @@ fn step(connection: &Connection, step: &Step, at: Timestamp, desk: &mut Desk) ->
             None => None,
         };
         let before = operation.journal;
-        let found = Found { operation: Some(operation), suspects: Vec::new(), same_effect };
+        let found = Found { operation: Some(operation), suspects: Vec::new(), same_effect, epoch: None };
         let transacted = transact::step(found, step.clone(), at, || desk.salts.next());
         // A refusal is worth a look at the row itself: another process may have moved it.
         if transacted.write.is_some()

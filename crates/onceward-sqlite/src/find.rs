@@ -44,7 +44,7 @@ pub(crate) fn look(connection: &Connection, wants: &Wants<'_>, at: Timestamp) ->
         (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
     };
     let (number, operation) = known.map_or((None, None), |(number, operation)| (Some(number), Some(operation)));
-    Ok(Sight { found: Found { operation, suspects, same_effect }, number })
+    Ok(Sight { found: Found { operation, suspects, same_effect, epoch: None }, number })
 }
 
 /// The operation with this key, and its row's number.

@@ -63,7 +63,9 @@ impl Queued for Job {
                 | Command::ForgetOwner(_)
                 | Command::Pin { .. }
                 | Command::PutCredential(_)
-                | Command::RevokeCredential { .. } => None,
+                | Command::RevokeCredential { .. }
+                | Command::Restore(_)
+                | Command::CloseRestores { .. } => None,
             },
             Work::Local(job) => Some(job.tenant()),
         }

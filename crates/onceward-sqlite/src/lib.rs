@@ -17,6 +17,8 @@ mod local;
 mod lock;
 mod marks;
 mod migrate;
+mod outbox;
+mod position;
 mod queue;
 mod reader;
 mod rows;
@@ -31,5 +33,6 @@ pub use crate::caller::{Begin, BeginError, Begun, NotCommitted, Uncommitted, beg
 pub use crate::error::OpenError;
 pub use crate::local::{Effect, LocalError, LocalFailure, LocalOutcome, LocalTx};
 pub use crate::lock::{InstanceLock, Locked};
+pub use crate::outbox::{ApproveError, approve_in};
 pub use crate::secret::secret_path;
 pub use crate::store::{Options, SqliteStore};

@@ -14,6 +14,7 @@ use onceward_core::key::{AttemptNumber, OwnerId, TenantId};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Receipt;
 use onceward_core::step::Refusal;
+use onceward_core::state::State;
 use onceward_core::time::Timestamp;
 use onceward_ledger::clock::Clock;
 use onceward_ledger::store::{Applied, Opening, StoreError};
@@ -160,8 +161,26 @@ fn run(
     };
     // What the rules say comes first: only an operation that may run runs.
     let trial = apply::decide_opening(connection, &opening, at, desk).map_err(StoreError::from)?;
-    if !matches!(trial, Applied::Opened(_)) {
-        return told(Outcome { answer: trial, written: None }, LocalOutcome::Opened);
+    match &trial {
+        Applied::Opened(operation) => match &operation.state {
+            State::Pending(_) => {}
+            // A restore is open, and the effect may have been made before it: it is recorded, and nothing is run.
+            State::Proposed(_)
+            | State::Approved(_)
+            | State::Unknown(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => {
+                let outcome = apply::open(connection, &opening, None, at, desk).map_err(StoreError::from)?;
+                return told(outcome, LocalOutcome::Opened);
+            }
+        },
+        Applied::Existing(_)
+        | Applied::Suspected(_)
+        | Applied::Stepped(_)
+        | Applied::Refused { .. }
+        | Applied::NoSuchOperation
+        | Applied::Done => return told(Outcome { answer: trial, written: None }, LocalOutcome::Opened),
     }
     let receipt = perform(effect, connection, guard)?;
     opening.events.push(Event::Observe(Observation {

@@ -27,6 +27,8 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../schema/0001.sql"), fill: |_| Ok(()) },
     Migration { version: 2, sql: include_str!("../schema/0002.sql"), fill: marks::fill },
+    Migration { version: 3, sql: include_str!("../schema/0003.sql"), fill: |_| Ok(()) },
+    Migration { version: 4, sql: include_str!("../schema/0004.sql"), fill: |_| Ok(()) },
 ];
 
 const REGISTER: &str = "CREATE TABLE IF NOT EXISTS onceward_schema (

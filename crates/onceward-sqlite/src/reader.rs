@@ -4,25 +4,29 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationKey, OutboundKey, OwnerId, TenantId};
+use onceward_core::key::{Lane, OperationKey, OutboundKey, OwnerId, TenantId};
 use onceward_core::operation::Operation;
 use onceward_core::suspicion::Probe;
 use onceward_core::time::Timestamp;
 use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
+use onceward_ledger::restore::Position;
 use onceward_ledger::record;
-use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, StoreError, Unresolved};
+use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, ReadyPage, StoreError, Unresolved};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::apply::Landmark;
 use crate::error::Fault;
 use crate::rows::{self, select};
-use crate::{connect, find, limits, marks};
+use crate::{connect, find, limits, marks, outbox, position};
 
 const HELD: &str = select!("WHERE owner = ?1 ORDER BY number LIMIT ?2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= ?1 ORDER BY settle_by_at LIMIT ?2");
 const DUE: &str = select!("WHERE next_check_at <= ?1 ORDER BY next_check_at LIMIT ?2");
+const UNSETTLED: &str = select!(
+    "WHERE (tenant, operation_id) > (?1, ?2) AND settled_at IS NULL ORDER BY tenant, operation_id LIMIT ?3"
+);
 const LIST: &str = select!("");
 const OWNERS: &str = "SELECT owner, kind, beat FROM onceward_owner UNION ALL \
      SELECT DISTINCT owner, 'library', 0 FROM onceward_operation WHERE owner IS NOT NULL AND settle_by_at IS NULL \
@@ -133,6 +137,18 @@ impl Readers {
         self.sweep(DUE, now.as_micros(), limit)
     }
 
+    pub(crate) fn unsettled(&self, after: Option<&OperationKey>, limit: u32) -> Result<Vec<Operation>, StoreError> {
+        let (tenant, id) = after.map_or(("", ""), |key| (key.tenant.as_str(), key.id.as_str()));
+        self.with(|connection| {
+            let rows = find::all(connection, UNSETTLED, params![tenant, id, limit.min(limits::PAGE_MAX)])?;
+            Ok(rows.into_iter().map(|(_, operation)| operation).collect())
+        })
+    }
+
+    pub(crate) fn position(&self) -> Result<Position, StoreError> {
+        self.with(|connection| Ok(position::read(connection)?))
+    }
+
     pub(crate) fn suspects(
         &self,
         key: &OperationKey,
@@ -140,6 +156,14 @@ impl Readers {
         at: Timestamp,
     ) -> Result<Vec<Operation>, StoreError> {
         self.with(|connection| find::suspects(connection, key, probe, at))
+    }
+
+    pub(crate) fn ready(&self, after: u64, limit: u32) -> Result<ReadyPage, StoreError> {
+        self.with(|connection| outbox::ready(connection, after, limit.min(limits::PAGE_MAX)))
+    }
+
+    pub(crate) fn lane_head(&self, tenant: &TenantId, lane: &Lane) -> Result<Option<OperationKey>, StoreError> {
+        self.with(|connection| outbox::lane_head(connection, tenant, lane))
     }
 
     fn sweep(&self, sql: &str, by: impl rusqlite::ToSql, limit: u32) -> Result<Vec<Operation>, StoreError> {

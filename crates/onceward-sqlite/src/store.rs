@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationKey, OutboundKey, OwnerId};
+use onceward_core::key::{Lane, OperationKey, OutboundKey, OwnerId, TenantId};
 use onceward_core::operation::Operation;
 use onceward_core::outbound::LedgerSecret;
 use onceward_core::suspicion::Probe;
@@ -15,8 +15,10 @@ use onceward_core::time::Timestamp;
 use onceward_ledger::clock::Clock;
 use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
+use onceward_ledger::restore::Position;
 use onceward_ledger::store::{
-    BoxFuture, Command, Filter, LedgerId, Load, Opening, OwnerRow, Page, Priority, Reply, Store, StoreError, Unresolved,
+    BoxFuture, Command, Filter, LedgerId, Load, Opening, OwnerRow, Page, Priority, ReadyPage, Reply, Store, StoreError,
+    Unresolved,
 };
 use tokio::sync::oneshot;
 
@@ -245,6 +247,14 @@ impl Store for SqliteStore {
         ready(self.readers.due(now, limit))
     }
 
+    fn ready(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<ReadyPage, StoreError>> {
+        ready(self.readers.ready(after, limit))
+    }
+
+    fn lane_head(&self, tenant: &TenantId, lane: &Lane) -> BoxFuture<'_, Result<Option<OperationKey>, StoreError>> {
+        ready(self.readers.lane_head(tenant, lane))
+    }
+
     fn suspects(&self, key: &OperationKey, probe: &Probe) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
         ready(self.readers.suspects(key, probe, self.clock.now()))
     }
@@ -275,6 +285,18 @@ impl Store for SqliteStore {
 
     fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>> {
         ready(self.readers.unresolved())
+    }
+
+    fn unsettled(
+        &self,
+        after: Option<&OperationKey>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        ready(self.readers.unsettled(after, limit))
+    }
+
+    fn position(&self) -> BoxFuture<'_, Result<Position, StoreError>> {
+        ready(self.readers.position())
     }
 
     fn load(&self) -> Load {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onceward_core::event::{Basis, CloseReason, Event, Observation, Source, Verdict};
 use onceward_core::journal::Entry;
-use onceward_core::key::{OperationKey, OutboundKey, OwnerId};
+use onceward_core::key::{Lane, OperationKey, OutboundKey, OwnerId, TenantId};
 use onceward_core::operation::Operation;
 use onceward_core::state::State;
 use onceward_core::suspicion::Probe;
@@ -14,8 +14,10 @@ use super::table::Id;
 use super::{Metrics, Value};
 use crate::credential::{Credential, CredentialHash};
 use crate::mark::Mark;
+use crate::restore::Position;
 use crate::store::{
-    Applied, BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, Reply, Store, StoreError, Unresolved,
+    Applied, BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, ReadyPage, Reply, Store, StoreError,
+    Unresolved,
 };
 
 /// A store whose commands are counted. One whose answer nobody waits for is not.
@@ -52,7 +54,9 @@ impl Expected {
             Command::Beat { .. }
             | Command::Pin { .. }
             | Command::PutCredential(_)
-            | Command::RevokeCredential { .. } => return None,
+            | Command::RevokeCredential { .. }
+            | Command::Restore(_)
+            | Command::CloseRestores { .. } => return None,
         };
         Some(Self::Moves { moves: events.iter().filter_map(Move::of).collect(), choice: choice(events) })
     }
@@ -202,6 +206,14 @@ impl Store for Counting {
         self.store.due(now, limit)
     }
 
+    fn ready(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<ReadyPage, StoreError>> {
+        self.store.ready(after, limit)
+    }
+
+    fn lane_head(&self, tenant: &TenantId, lane: &Lane) -> BoxFuture<'_, Result<Option<OperationKey>, StoreError>> {
+        self.store.lane_head(tenant, lane)
+    }
+
     fn owners(&self) -> BoxFuture<'_, Result<Vec<OwnerRow>, StoreError>> {
         self.store.owners()
     }
@@ -228,6 +240,18 @@ impl Store for Counting {
 
     fn unresolved(&self) -> BoxFuture<'_, Result<Unresolved, StoreError>> {
         self.store.unresolved()
+    }
+
+    fn unsettled(
+        &self,
+        after: Option<&OperationKey>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+        self.store.unsettled(after, limit)
+    }
+
+    fn position(&self) -> BoxFuture<'_, Result<Position, StoreError>> {
+        self.store.position()
     }
 
     fn load(&self) -> Load {
