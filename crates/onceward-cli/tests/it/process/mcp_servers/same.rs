@@ -72,7 +72,10 @@ fn requests(name: &str, servers: &Servers) -> Vec<(&'static str, Value)> {
             ("prompts/get", json!({ "name": "nobodys-prompt" })),
             (
                 "completion/complete",
-                json!({ "ref": { "type": "ref/prompt", "name": "completable-prompt" }, "argument": { "name": "department", "value": "E" } }),
+                json!({
+                    "ref": { "type": "ref/prompt", "name": "completable-prompt" },
+                    "argument": { "name": "department", "value": "E" }
+                }),
             ),
             call("echo", json!({ "message": "Grüße, 世界" })),
             call("get-structured-content", json!({ "location": "Chicago" })),
