@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use onceward_lab::lab::{LabOptions, names, run as run_lab};
+use onceward_lab::lab::{LabOptions, Store, names, run as run_lab};
 
 use crate::exit::{Exit, Failure};
 
@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// Only this scenario; may be given more than once
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// What the ledgers are kept in: sqlite, or postgres://USER@HOST/DATABASE, a server that each scenario makes a database in
+    #[arg(long, default_value = "sqlite", hide_default_value = true)]
+    store: Store,
     /// Name the scenarios and do nothing else
     #[arg(long)]
     list: bool,
@@ -35,7 +38,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         std::fs::write(path, "").with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let binary = std::env::current_exe().context("this binary cannot find itself")?;
-    let options = LabOptions { binary, only: arguments.only };
+    let options = LabOptions { binary, only: arguments.only, store: arguments.store };
     let lines = !arguments.json;
     let report = run_lab(&options, |report| {
         if lines {

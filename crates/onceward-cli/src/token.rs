@@ -9,8 +9,8 @@ use onceward_gateway::auth::Role;
 use onceward_lab::table::Table;
 use serde_json::{Value, json};
 
-use crate::client::{Connection, segment};
 use self::on_file::Where;
+use crate::client::{Connection, segment};
 use crate::exit::{Exit, Failure};
 
 /// Make, list and revoke tokens: agents call tools, operators look, decide and approve; no token does both

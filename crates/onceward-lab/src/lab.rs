@@ -18,4 +18,6 @@ pub use report::{LabReport, ScenarioReport, Verdict};
 pub use run::{LabOptions, UnknownScenario, names, run};
 pub use scenario::Scenario;
 
+pub use crate::world::{InvalidStore, ServerAddress, Store};
+
 pub(crate) use stage::until;

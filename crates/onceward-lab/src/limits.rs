@@ -8,8 +8,9 @@ pub(crate) const START_WITHIN: Duration = Duration::from_secs(30);
 /// How long one request of a caller may take: longer than the gateway waits for a result before it says how things stand.
 pub(crate) const CALL_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a scenario waits for a state that must come.
-pub(crate) const SETTLE_WITHIN: Duration = Duration::from_secs(20);
+/// How long a scenario waits for a state that must come: on a database a killed gateway is missed after 15 s of silence, and
+/// a busy machine takes some more.
+pub(crate) const SETTLE_WITHIN: Duration = Duration::from_secs(40);
 
 /// Between two looks at a state that must come.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(25);

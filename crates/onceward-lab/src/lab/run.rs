@@ -9,6 +9,7 @@ use super::scenario::Scenario;
 use super::scenarios::ALL;
 use super::stage::Stage;
 use crate::limits::SCENARIO_WITHIN;
+use crate::world::Store;
 
 /// What a run is started with.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct LabOptions {
     pub binary: PathBuf,
     /// Only these scenarios; all when it is empty.
     pub only: Vec<String>,
+    /// What the gateways' ledgers are kept in.
+    pub store: Store,
 }
 
 /// A name that no scenario has.
@@ -57,11 +60,15 @@ async fn play(options: &LabOptions, scenario: &Scenario) -> ScenarioReport {
         sentence: scenario.sentence,
         verdict: Verdict::Stopped(why),
     };
-    let stage = match Stage::new(&options.binary) {
+    let stage = match Stage::new(options).await {
         Ok(stage) => stage,
         Err(error) => return stopped(format!("{error:#}")),
     };
-    match tokio::time::timeout(SCENARIO_WITHIN, (scenario.run)(&stage)).await {
+    let played = tokio::time::timeout(SCENARIO_WITHIN, (scenario.run)(&stage)).await;
+    if let Err(error) = stage.clear().await {
+        return stopped(format!("it was played, and could not be cleared away: {error:#}"));
+    }
+    match played {
         Ok(Ok(findings)) => ScenarioReport::judge(scenario, findings),
         Ok(Err(error)) => stopped(format!("{error:#}")),
         Err(_) => stopped(format!("it did not end within {SCENARIO_WITHIN:?}")),

@@ -6,22 +6,31 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use tempfile::TempDir;
 
+use super::run::LabOptions;
 use crate::http::Http;
 use crate::limits::{LOOK_EVERY, SETTLE_WITHIN};
-use crate::world::{Configuration, GatewayProcess, Promise, SandboxProcess};
+use crate::world::{Configuration, GatewayProcess, Home, Promise, SandboxProcess};
 
 /// The stage of one scenario.
 #[derive(Debug)]
 pub(crate) struct Stage {
     binary: PathBuf,
     folder: TempDir,
+    ledger: Home,
     http: Http,
 }
 
 impl Stage {
     /// An empty one.
-    pub(crate) fn new(binary: &Path) -> Result<Self> {
-        Ok(Self { binary: binary.to_owned(), folder: tempfile::tempdir()?, http: Http::new()? })
+    pub(crate) async fn new(options: &LabOptions) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let ledger = Home::make(&options.store, folder.path()).await?;
+        Ok(Self { binary: options.binary.clone(), folder, ledger, http: Http::new()? })
+    }
+
+    /// Takes away what does not go with the folder, once the gateways have ended.
+    pub(crate) async fn clear(&self) -> Result<()> {
+        self.ledger.remove().await
     }
 
     /// The binary under test.
@@ -36,7 +45,8 @@ impl Stage {
 
     /// A gateway before it.
     pub(crate) async fn gateway(&self, configuration: &Configuration) -> Result<GatewayProcess> {
-        GatewayProcess::start(&self.binary, self.folder.path(), configuration, &self.http).await
+        let ledger = self.ledger.clone();
+        GatewayProcess::start_on(&self.binary, self.folder.path(), ledger, configuration, &self.http).await
     }
 
     /// A sandbox and a gateway before it, in which the sandbox is said to promise this.

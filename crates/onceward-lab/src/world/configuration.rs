@@ -2,7 +2,8 @@
 //! promise and the tools that write to them.
 
 use std::fmt::Write as _;
-use std::path::Path;
+
+use super::home::Home;
 
 /// What a destination is said to promise about a repeated key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +89,8 @@ impl Configuration {
 
     /// The text of the file.
     #[must_use]
-    pub(crate) fn to_toml(&self, ledger: &Path) -> String {
-        let mut text =
-            format!("version = 1\nledger = {:?}\nlisten = \"127.0.0.1:0\"\n", format!("sqlite:{}", ledger.display()));
+    pub(crate) fn to_toml(&self, ledger: &Home) -> String {
+        let mut text = format!("version = 1\n{}listen = \"127.0.0.1:0\"\n", ledger.to_toml());
         if let Some(tables) = &self.tables {
             text.push_str(tables);
             return text;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::caller::{Caller, bearer};
 use super::configuration::Configuration;
+use super::home::Home;
 use crate::http::{Ask, Http};
 use crate::process::{self, Server};
 
@@ -30,7 +31,7 @@ pub(crate) struct StoppedGateway {
 struct Files {
     binary: PathBuf,
     configuration: PathBuf,
-    ledger: PathBuf,
+    ledger: Home,
     log: PathBuf,
     /// A tenant and the token of its first operator.
     roots: Vec<(&'static str, String)>,
@@ -68,19 +69,28 @@ impl GatewayProcess {
         configuration: &Configuration,
         http: &Http,
     ) -> Result<Self> {
-        let ledger = folder.join("ledger.db");
+        Self::start_on(binary, folder, Home::file(folder), configuration, http).await
+    }
+
+    /// The same with a ledger that lies there.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) async fn start_on(
+        binary: &Path,
+        folder: &Path,
+        ledger: Home,
+        configuration: &Configuration,
+        http: &Http,
+    ) -> Result<Self> {
+        let file = folder.join("onceward.toml");
+        std::fs::write(&file, configuration.to_toml(&ledger))?;
         let mut roots = Vec::new();
         for tenant in TENANTS {
-            roots.push((tenant, first_operator(binary, &ledger, tenant).await?));
+            roots.push((tenant, first_operator(binary, &file, tenant).await?));
         }
-        let files = Files {
-            binary: binary.to_owned(),
-            configuration: folder.join("onceward.toml"),
-            ledger,
-            log: folder.join("gateway.log"),
-            roots,
-        };
-        std::fs::write(&files.configuration, configuration.to_toml(&files.ledger))?;
+        let log = folder.join("gateway.log");
+        let files = Files { binary: binary.to_owned(), configuration: file, ledger, log, roots };
         StoppedGateway { files, http: http.clone() }.start().await
     }
 
@@ -90,9 +100,9 @@ impl GatewayProcess {
         self.server.url()
     }
 
-    /// The ledger's file.
+    /// Where its ledger lies.
     #[must_use]
-    pub(crate) fn ledger(&self) -> &Path {
+    pub(crate) const fn ledger(&self) -> &Home {
         &self.files.ledger
     }
 
@@ -137,11 +147,12 @@ impl GatewayProcess {
     }
 }
 
-/// Makes the first operator of a tenant, on the file of a gateway that does not run yet.
-async fn first_operator(binary: &Path, ledger: &Path, tenant: &str) -> Result<String> {
+/// Makes the first operator of a tenant, in the ledger of a gateway that does not run yet.
+async fn first_operator(binary: &Path, configuration: &Path, tenant: &str) -> Result<String> {
     let fixed =
-        ["token", "create", "--tenant", tenant, "--principal", "root", "--role", "operator", "--json", "--ledger"];
-    let arguments: Vec<&std::ffi::OsStr> = fixed.iter().map(std::ffi::OsStr::new).chain([ledger.as_os_str()]).collect();
+        ["token", "create", "--tenant", tenant, "--principal", "root", "--role", "operator", "--json", "--config"];
+    let arguments: Vec<&std::ffi::OsStr> =
+        fixed.iter().map(std::ffi::OsStr::new).chain([configuration.as_os_str()]).collect();
     let printed = process::run(binary, &arguments).await.context("the first token could not be made")?;
     let made: Value = serde_json::from_str(&printed).context("`token create --json` printed no JSON")?;
     Ok(made["token"].as_str().context("no token in what was printed")?.to_owned())

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use super::repetitions::ticket;
 use crate::lab::findings::Findings;
 use crate::lab::stage::{Stage, until};
-use crate::world::{Configuration, Decision, Promise, ToolSetting, ticket_of};
+use crate::world::{Caller, Configuration, Decision, GatewayProcess, Home, Promise, ToolSetting, ticket_of};
 
 /// The destination sheds load with 503, and its contract says that this comes before any work. So the call is free to be sent
 /// again, which an ordinary 503 is not.
@@ -45,7 +45,7 @@ pub(super) async fn restart_recovery(stage: &Stage) -> Result<Findings> {
     ensure!(caller.await?.is_err(), "a caller of a killed gateway was answered");
     let gateway = stopped.start().await?;
     let (agent, operator) = (gateway.again(&agent), gateway.again(&operator));
-    let status = agent.status("printer-1").await?;
+    let state = recovered(&gateway, &agent, "printer-1").await?;
     let repetition = agent.call("create_ticket", "printer-1", &ticket()).await?;
     let decision = Decision::confirmed_done(&committed, "looked it up in the helpdesk by its title: it is there, once");
     operator.decide("printer-1", &decision).await?.succeeded("the decision")?;
@@ -54,11 +54,27 @@ pub(super) async fn restart_recovery(stage: &Stage) -> Result<Findings> {
     Ok(Findings::new()
         .with("tickets", audit["count"].clone())
         .with("requests_at_destination", audit["requests"].clone())
-        .with("state_after_restart", status.text("/state"))
+        .with("state_after_restart", state)
         .with("repetition_outcome", repetition.text("/outcome"))
         .with("outcome_after_decision", after.text("/outcome"))
         .with("receipt_ticket_id", ticket_of(&after))
         .with("destination_ticket_id", committed))
+}
+
+/// The state of an operation whose gateway was killed, once there is another. Whoever has a ledger's file to itself knows at its
+/// start that the earlier one is gone; on a database that is found out by its silence.
+async fn recovered(gateway: &GatewayProcess, agent: &Caller, id: &str) -> Result<String> {
+    let state = || async { Ok::<_, anyhow::Error>(agent.status(id).await?.text("/state").to_owned()) };
+    match gateway.ledger() {
+        Home::File(_) => state().await,
+        Home::Database(_) => {
+            until("the recovery", || async {
+                let state = state().await?;
+                Ok((state != "pending").then_some(state))
+            })
+            .await
+        }
+    }
 }
 
 /// The agent that sent is gone. Its successor holds a note that says "sent" and an operation id; it asks, and never sends.

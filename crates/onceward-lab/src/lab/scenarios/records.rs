@@ -7,7 +7,7 @@ use crate::lab::findings::Findings;
 use crate::lab::stage::Stage;
 use crate::world::{Promise, ticket_of};
 
-/// Somebody deletes the operation, and its journal with it, from the stopped gateway's file. The destination takes no keys,
+/// Somebody deletes the operation, and its journal with it, from the stopped gateway's ledger. The destination takes no keys,
 /// so nothing anywhere remembers the first execution.
 pub(super) async fn deleted_replay_record(stage: &Stage) -> Result<Findings> {
     let (sandbox, gateway) = stage.both(Promise::Nothing).await?;
@@ -16,12 +16,8 @@ pub(super) async fn deleted_replay_record(stage: &Stage) -> Result<Findings> {
     ensure!(ticket_of(&first).is_some(), "the first call got no ticket: {}", first.body);
     let ledger = gateway.ledger().to_owned();
     let stopped = gateway.kill().await?;
-    let deleted = tokio::task::spawn_blocking(move || {
-        rusqlite::Connection::open(&ledger)?
-            .execute("DELETE FROM onceward_operation WHERE tenant = 'acme' AND operation_id = 'printer-1'", ())
-    })
-    .await?
-    .context("the ledger's file could not be changed by hand")?;
+    let deleted =
+        ledger.delete_by_hand("acme", "printer-1").await.context("the ledger could not be changed by hand")?;
     let gateway = stopped.start().await?;
     let agent = gateway.again(&agent);
     let second = agent.call("create_ticket", "printer-1", &ticket()).await?;
