@@ -181,6 +181,26 @@ BEGIN
     END IF;
 END $$;
 
+-- Whether nothing can have been done for an identity before the restores that are open: there is none, or the identity is a UUID
+-- of version 7 that was minted later, even by a clock that is five minutes off.
+CREATE FUNCTION onceward.survives_restores(operation_id text, at bigint) RETURNS boolean LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    skew_max constant bigint := 300000000;
+    restored bigint;
+    minted   bigint;
+BEGIN
+    SELECT max(r.restored_at) INTO restored FROM onceward.restore r WHERE r.closed_at IS NULL;
+    IF restored IS NULL THEN
+        RETURN true;
+    END IF;
+    IF operation_id COLLATE "C" !~ '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' THEN
+        RETURN false;
+    END IF;
+    minted := ('x' || left(replace(operation_id, '-', ''), 12))::bit(48)::bigint * 1000;
+    RETURN minted > restored + skew_max AND minted <= at + skew_max;
+END $$;
+
 -- Begins an operation in the caller's transaction, or says what is known of it. Only after `run` may anything be written for it;
 -- then `finish_operation` must follow before COMMIT.
 CREATE FUNCTION onceward.begin_operation(
@@ -226,6 +246,12 @@ BEGIN
         WHERE o.tenant = begin_operation.tenant AND o.operation_id = begin_operation.operation_id;
     IF NOT FOUND THEN
         at := onceward.now_micros();
+        IF NOT onceward.survives_restores(operation_id, at) THEN
+            -- It may have been done before the restore, and be forgotten. Nothing is written: it stands so until that is closed.
+            verdict := 'unknown';
+            cause := 'restored';
+            RETURN;
+        END IF;
         -- Nobody else ever sees the claim: it is finished by the commit that shows it.
         owner := 'sql:' || gen_random_uuid();
         claim := format('{"claim":{"attempt":1,"owner":"%s","basis":"no_effect_so_far","generation":1,"outbound_key":null,'

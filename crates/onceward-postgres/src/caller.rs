@@ -146,8 +146,7 @@ pub async fn begin_on<'t>(
     let params: Params<'_> =
         &[(&key.tenant.as_str(), Type::TEXT), (&key.id.as_str(), Type::TEXT), (&owner.as_str(), Type::TEXT)];
     client.query_typed("INSERT INTO onceward.begun VALUES ($1, $2, $3)", params).await.map_err(Fault::from)?;
-    let landmark =
-        Landmark { key, head: operation.journal, made: Some(Box::new((operation.clone(), entries))) };
+    let landmark = Landmark { key, head: operation.journal, made: Some(Box::new((operation.clone(), entries))) };
     Ok(Begin::Begun(Box::new(Begun { client, operation, owner, attempt, landmark, salts })))
 }
 

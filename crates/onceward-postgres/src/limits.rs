@@ -39,6 +39,9 @@ pub const LOCALS: usize = 16;
 /// How long a local effect may take. Whoever repeats it waits for it, and whatever it has locked is locked until then.
 pub const LOCAL_EFFECT: Duration = Duration::from_secs(5);
 
+/// How much longer the server lets a statement of a local effect run, so that the answer to one that is late is ours.
+pub const LOCAL_GRACE: Duration = Duration::from_secs(1);
+
 /// Claims that wait in the queue.
 pub const QUEUED_CLAIMS_MAX: usize = 4096;
 
@@ -52,3 +55,5 @@ pub const PAGE_MAX: u32 = 1000;
 pub const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 const _: () = assert!(QUEUED_SETTLES_MAX >= QUEUED_CLAIMS_MAX, "every claim that is let in can be settled");
+const _: () =
+    assert!(LOCAL_EFFECT.as_secs() + LOCAL_GRACE.as_secs() >= WAIT.as_secs(), "the wait for a lock is ended as such");

@@ -28,8 +28,7 @@ use crate::{limits, writer};
 
 /// The caller's part of a local effect: its own statements, in this transaction. It neither commits nor rolls back; what it writes
 /// after having ended the transaction by hand is not part of it, and is refused.
-pub type Effect =
-    Box<dyn for<'t> FnOnce(&'t Transaction<'t>) -> BoxFuture<'t, Result<Receipt, LocalError>> + Send>;
+pub type Effect = Box<dyn for<'t> FnOnce(&'t Transaction<'t>) -> BoxFuture<'t, Result<Receipt, LocalError>> + Send>;
 
 /// Why a local effect did not happen, in the words of who runs it.
 #[derive(Debug, thiserror::Error)]
@@ -128,18 +127,21 @@ impl Locals {
         }
     }
 
-    async fn perform(
-        &self,
-        link: &mut Link,
-        opening: Opening,
-        effect: Effect,
-        now: impl Fn() -> Timestamp,
-    ) -> Ran {
+    async fn perform(&self, link: &mut Link, opening: Opening, effect: Effect, now: impl Fn() -> Timestamp) -> Ran {
         link.is_in_doubt();
         let transaction = match link.client.transaction().await {
             Ok(transaction) => transaction,
             Err(error) => return Ran::Broken(Err(store(error.into()))),
         };
+        // The server ends what runs on after nobody waits for it any more, so that its locks go.
+        let bounds = format!(
+            "SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {}",
+            limits::WAIT.as_millis(),
+            (limits::LOCAL_EFFECT + limits::LOCAL_GRACE).as_millis()
+        );
+        if let Err(error) = transaction.batch_execute(&bounds).await {
+            return Ran::Broken(Err(store(error.into())));
+        }
         let begun = match begin_on(&transaction, opening, now()).await {
             Ok(begun) => begun,
             Err(error) => return rolled_back(transaction, refused(error)).await,
@@ -223,7 +225,10 @@ impl Locals {
                 match self.has_landed(landmark).await {
                     Ok(landed) => return landed,
                     Err(fault) => {
-                        tracing::warn!(why = fault.words(), "it is still not known whether a local effect was committed");
+                        tracing::warn!(
+                            why = fault.words(),
+                            "it is still not known whether a local effect was committed"
+                        );
                         // A task that is gone is a runtime that is closing; the time is over all the same.
                         let _ = self.runtime.spawn(tokio::time::sleep(limits::PAUSE.0)).await;
                     }

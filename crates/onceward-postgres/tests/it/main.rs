@@ -3,8 +3,11 @@
 #![allow(missing_docs, reason = "tests document themselves by their names")]
 
 mod contention;
+mod contract;
 mod cut;
 mod failover;
+mod local;
 mod plans;
+mod process;
 mod proxy;
 mod suite;
