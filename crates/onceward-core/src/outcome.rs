@@ -10,7 +10,7 @@ use crate::diff::Difference;
 use crate::event::NoEffect;
 pub use crate::evidence::SettlesBy;
 use crate::key::OperationId;
-use crate::operation::Operation;
+use crate::operation::{Dispatcher, Operation};
 use crate::receipt::Answer;
 use crate::state::{Closure, ClosureReason, Finding, Hold, State};
 use crate::time::Timestamp;
@@ -381,6 +381,7 @@ fn schedule(operation: &Operation, outcome: Outcome) -> (Option<Timestamp>, Opti
             | State::Closed(_) => (None, None),
         },
         Outcome::InProgress => (None, Some(SettlesBy::Automatic)),
+        Outcome::NotDispatched if operation.terms.dispatch == Dispatcher::Auto => (None, Some(SettlesBy::Automatic)),
         Outcome::ApprovalRequired => (None, Some(SettlesBy::Person)),
         Outcome::Executed
         | Outcome::Replayed
@@ -511,6 +512,15 @@ fn not_dispatched_message(operation: &Operation) -> String {
         },
         _ => "It was not dispatched",
     };
+    match operation.terms.dispatch {
+        Dispatcher::Caller => {}
+        Dispatcher::Auto => {
+            return format!(
+                "{why} yet. It is in the outbox: the dispatcher sends it, after what comes before it in its lane where it has one. \
+                 Repeating the call sends nothing; it tells how it stands."
+            );
+        }
+    }
     // A person answers for it, who need not know it as surely as a destination that turned it away.
     let decided = operation.history.disproved.iter().any(|one| one.finding == Finding::NoEffect(NoEffect::Decided));
     let what = if decided { "A person decided that it counts as not done" } else { "Surely nothing happened" };

@@ -24,7 +24,7 @@ use subtle::ConstantTimeEq;
 use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
 use crate::error::LedgerError;
-use crate::execute::{Claimed, told, visibility};
+use crate::execute::{Claimed, is_the_dispatchers, told, visibility};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::settle::Recorded;
@@ -180,6 +180,9 @@ impl Ledger {
                 Some(operation) => {
                     let request = Request { tool: allowed.tool(), arguments: &call.arguments };
                     match decide(&operation, request, &self.inner.keys)? {
+                        decision if is_the_dispatchers(&operation, &decision) => {
+                            return Ok(ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater))));
+                        }
                         Decision::Ready => {
                             if operation.history.approved_by.is_some()
                                 && operation.binding.tool_version != call.tool_version

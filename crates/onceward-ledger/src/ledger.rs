@@ -16,6 +16,7 @@ use crate::error::LedgerError;
 use crate::governor::Governor;
 use crate::limits;
 use crate::metrics::{Counting, Metrics};
+use crate::outbox::Deliveries;
 use crate::pins::Pins;
 use crate::reconcile::Checks;
 use crate::running::Running;
@@ -81,6 +82,9 @@ pub(crate) struct Inner {
     /// Where background work finds destinations; set when the reconciler starts.
     pub(crate) directory: OnceLock<Arc<dyn Directory>>,
     pub(crate) checks: Checks,
+    /// Where the dispatcher finds destinations; set when it starts.
+    pub(crate) outbox: OnceLock<Arc<dyn Directory>>,
+    pub(crate) deliveries: Deliveries,
 }
 
 impl Ledger {
@@ -112,6 +116,8 @@ impl Ledger {
             stopping: AtomicBool::new(false),
             directory: OnceLock::new(),
             checks: Checks::default(),
+            outbox: OnceLock::new(),
+            deliveries: Deliveries::default(),
         });
         let ledger = Self { inner };
         ledger.start_background();

@@ -60,6 +60,27 @@ pub const DUE_READ: u32 = 1000;
 /// The longest random addition to the time of a check: operations that an outage left together are not looked at together.
 pub const CHECK_JITTER: Duration = Duration::from_secs(10);
 
+/// How often a dispatcher looks at the outbox, at the most. A look at an empty one is a read of an empty index.
+pub const OUTBOX_EVERY: Duration = Duration::from_millis(200);
+
+/// Entries of the outbox that are looked at by one read.
+pub const OUTBOX_BATCH: u32 = 256;
+
+/// Reads of one look at the outbox. What is behind them comes with the next one, where this one ended.
+pub const OUTBOX_PAGES: u32 = 16;
+
+/// Entries under way at once in one process: they leave callers most of [`DISPATCHES_MAX`].
+pub const DELIVERIES_MAX: usize = 256;
+
+/// Entries under way at once for one tenant at one destination, so that a slow one does not take every place.
+pub const DELIVERIES_PER_ROUTE_MAX: usize = 32;
+
+/// Entries of one lane that are sent one behind the other before others get the place.
+pub const LANE_RUN_MAX: u32 = 64;
+
+const _: () =
+    assert!(DELIVERIES_PER_ROUTE_MAX < DELIVERIES_MAX && DELIVERIES_MAX < DISPATCHES_MAX, "callers come first");
+
 /// The scope in the pin of an operation whose function an application runs itself. No destination has it: theirs begin with
 /// an address.
 pub const OWN_FUNCTION_SCOPE: &str = "application";

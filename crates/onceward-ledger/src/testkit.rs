@@ -6,6 +6,7 @@ mod lists;
 mod marks;
 mod moves;
 mod openings;
+pub mod outbox;
 mod restores;
 mod sample;
 

@@ -111,13 +111,15 @@ CREATE INDEX operation_outbox ON onceward.operation (ordinal) WHERE dispatch = '
 CREATE INDEX operation_lane ON onceward.operation (tenant, lane, ordinal) WHERE dispatch = 'auto' AND settled_at IS NULL;
 
 -- The number of a lane's advisory lock.
-CREATE FUNCTION onceward.lane_lock(tenant text, lane text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION onceward.lane_lock(tenant text, lane text) RETURNS bigint LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT ('x' || encode(substring(sha256('\x6f6e636577617264206c616e6500'::bytea || int8send(octet_length(tenant)::bigint)
         || convert_to(tenant, 'UTF8') || convert_to(lane, 'UTF8')) FROM 1 FOR 8), 'hex'))::bit(64)::bigint
 $$;
 -- Whoever adds to a lane holds it until the commit, and comes after everything unresolved in it: the order of commits is the
 -- order in the lane. What others have committed is seen only where each statement looks anew.
-CREATE FUNCTION onceward.operation_takes_its_place() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION onceward.operation_takes_its_place() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     last bigint;
 BEGIN

@@ -6,5 +6,6 @@ mod files;
 mod kill;
 mod local;
 mod migration;
+mod outbox;
 mod scratch;
 mod suite;
