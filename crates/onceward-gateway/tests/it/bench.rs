@@ -1,17 +1,20 @@
 //! A real gateway before a real sandbox, asked over real HTTP.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use onceward_cluster::Database;
 use onceward_core::key::{Principal, TenantId};
+use onceward_core::outbound::LedgerSecret;
 use onceward_destinations::catalog::{Catalog, Environment, Surroundings};
 use onceward_destinations::client::{ClientSettings, client};
 use onceward_destinations::secrets::MachineSecrets;
 use onceward_gateway::auth::{self, Role};
-use onceward_gateway::home::Home;
+use onceward_gateway::home::{DatabaseHome, Home};
 use onceward_gateway::limits::Limits;
+use onceward_gateway::mark::LossyFailover;
 use onceward_gateway::mcp::Reach;
 use onceward_gateway::quickstart;
 use onceward_gateway::serve::{Gateway, Running};
@@ -28,6 +31,10 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Between two looks at something that must happen.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The variable that moves the ledgers of these tests: `postgres` gives each a database of its own. The test command runs
+/// them once with it and once without.
+const LEDGER_VARIABLE: &str = "ONCEWARD_TEST_LEDGER";
 
 /// Tools beside those of the quickstart, with policies of their own.
 const MORE_TOOLS: &str = r#"
@@ -98,6 +105,55 @@ pub(crate) struct Bench {
     pub(crate) agent: Client,
     pub(crate) operator: Client,
     pub(crate) folder: TempDir,
+    pub(crate) ground: Ground,
+}
+
+/// Where a test's ledger lies.
+pub(crate) struct Ground {
+    pub(crate) home: Home,
+    /// Goes with the ledger.
+    database: Option<Database>,
+}
+
+impl Ground {
+    /// A file in this folder, or a database, as the test command says.
+    pub(crate) fn of_run(folder: &Path) -> Self {
+        match std::env::var(LEDGER_VARIABLE).as_deref() {
+            Ok("postgres") => Self::database(),
+            Ok(other) => panic!("{LEDGER_VARIABLE} is {other:?}"),
+            Err(_) => Self { home: folder.join("onceward.db").into(), database: None },
+        }
+    }
+
+    /// An empty database.
+    pub(crate) fn database() -> Self {
+        let database = Database::make().unwrap();
+        let secret = LedgerSecret::from_hex(&"5e".repeat(32)).unwrap();
+        let home = Home::Database(DatabaseHome {
+            address: database.url().to_owned(),
+            secret,
+            tls: None,
+            mark: None,
+            failover: LossyFailover::default(),
+        });
+        Self { home, database: Some(database) }
+    }
+
+    /// How many operations the ledger has.
+    pub(crate) fn operations(&self) -> i64 {
+        match &self.home {
+            Home::File(path) => {
+                let connection = onceward_sqlite::rusqlite::Connection::open(path).unwrap();
+                connection.query_row("SELECT count(*) FROM onceward_operation", (), |row| row.get(0)).unwrap()
+            }
+            Home::Database(_) => self.sql("SELECT count(*) FROM onceward.operation").parse().unwrap(),
+        }
+    }
+
+    /// What SQL says of a ledger in a database.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        self.database.as_ref().expect("a database").sql(text).unwrap()
+    }
 }
 
 /// Who asks: a token, or none.
@@ -268,11 +324,12 @@ impl Bench {
         .await
         .unwrap();
         let tools = Self::tools(&sandbox);
-        let gateway = set_up(gateway_of(folder.path().join("onceward.db"), tools, limits)).start().await.unwrap();
+        let ground = Ground::of_run(folder.path());
+        let gateway = set_up(gateway_of(ground.home.clone(), tools, limits)).start().await.unwrap();
         let tokens = gateway.first_tokens.as_ref().expect("a new ledger gets tokens");
         let agent = Client::to(gateway.address, Some(tokens.agent.reveal()));
         let operator = Client::to(gateway.address, Some(tokens.operator.reveal()));
-        Self { gateway, sandbox, agent, operator, folder }
+        Self { gateway, sandbox, agent, operator, folder, ground }
     }
 
     pub(crate) fn tools(sandbox: &sandbox::Running) -> Catalog {
@@ -280,8 +337,8 @@ impl Bench {
         catalog(&format!("{}{MORE_TOOLS}", quickstart::TOOLS).replace("SANDBOX", &address))
     }
 
-    pub(crate) fn ledger(&self) -> PathBuf {
-        self.folder.path().join("onceward.db")
+    pub(crate) fn ledger(&self) -> Home {
+        self.ground.home.clone()
     }
 
     pub(crate) fn nobody(&self) -> Client {

@@ -47,15 +47,10 @@ async fn r051_without_a_credential_there_is_no_tenant_and_no_row() {
         let claim = json!({ "tool": "create_ticket", "operation_id": "t-1", "arguments": ticket("Printer") });
         stranger.post("/v1/claims", claim).await.is(401, "unauthenticated");
     }
-    assert_eq!(rows(&bench.ledger()), 0);
+    assert_eq!(bench.ground.operations(), 0);
     assert_eq!(bench.writes().await, 0);
     bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "executed");
-    assert_eq!(rows(&bench.ledger()), 1);
-}
-
-fn rows(ledger: &Path) -> i64 {
-    let connection = onceward_sqlite::rusqlite::Connection::open(ledger).unwrap();
-    connection.query_row("SELECT count(*) FROM onceward_operation", (), |row| row.get(0)).unwrap()
+    assert_eq!(bench.ground.operations(), 1);
 }
 
 /// The gate stands in the handler, which a replay does not reach.

@@ -13,6 +13,7 @@ mod limits;
 mod mcp;
 mod metrics;
 mod notices;
+mod postgres;
 mod powers;
 mod process;
 mod proxy;

@@ -118,7 +118,7 @@ async fn a_gateway_has_not_stopped_before_the_last_request_is_answered() {
 #[tokio::test]
 async fn while_the_ledger_is_held_by_another_writer_nothing_is_sent_and_the_same_call_goes_on_later() {
     let bench = Bench::start().await;
-    let other = onceward_sqlite::rusqlite::Connection::open(bench.ledger()).unwrap();
+    let other = onceward_sqlite::rusqlite::Connection::open(bench.folder.path().join("onceward.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let busy = bench.agent.call("create_ticket", "t-1", ticket("Printer")).await;
     assert_eq!(busy.status, 503, "{}", busy.text);

@@ -13,7 +13,7 @@ use onceward_lab::sandbox::{Faults, Sandbox, SandboxConfig, SandboxContract};
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 
-use crate::bench::{Answer, Bench, Client, catalog, gateway_of};
+use crate::bench::{Answer, Bench, Client, Ground, catalog, gateway_of};
 
 /// What Stripe's clients make things at.
 const INTENTS: &str = "/v1/payment_intents";
@@ -47,14 +47,14 @@ impl Shop {
         .await
         .unwrap();
         let text = destinations.replace("SANDBOX", &format!("http://{}", sandbox.address()));
-        let gateway =
-            gateway_of(folder.path().join("onceward.db"), catalog(&text), Limits::default()).start().await.unwrap();
+        let ground = Ground::of_run(folder.path());
+        let gateway = gateway_of(ground.home.clone(), catalog(&text), Limits::default()).start().await.unwrap();
         let tokens = gateway.first_tokens.as_ref().expect("a new ledger gets tokens");
         let agent = Client::to(gateway.address, Some(tokens.agent.reveal()));
         let operator = Client::to(gateway.address, Some(tokens.operator.reveal()));
         let own = gateway.proxies.first().expect("a port of its own").1;
         let client = Client::to(own, Some(tokens.agent.reveal()));
-        Self { bench: Bench { gateway, sandbox, agent, operator, folder }, client }
+        Self { bench: Bench { gateway, sandbox, agent, operator, folder, ground }, client }
     }
 
     fn token(&self) -> String {
