@@ -13,6 +13,7 @@ use onceward::core::classify::{Body, Observed};
 use onceward::core::contract::{Contract, built_in};
 use onceward::core::fingerprint::{Comparison, FingerprintKeys};
 use onceward::core::key::{OperationId, Principal, TenantId, ToolName, ToolVersion};
+use onceward::core::outbound::LedgerSecret;
 use onceward::core::outcome::Outcome;
 use onceward::core::receipt::{Answer, Receipt};
 use onceward::core::retry::RetryPolicy;
@@ -20,7 +21,7 @@ use onceward::destination::{Destination, Dispatch};
 use onceward::local::execute_local;
 use onceward::runtime::TokioRuntime;
 use onceward::sqlite::{Options, SqliteStore};
-use onceward::store::{BoxFuture, OwnerKind};
+use onceward::store::{BoxFuture, OwnerKind, Store};
 use onceward::{Intervals, Ledger, Settings};
 use serde_json::json;
 
@@ -59,7 +60,6 @@ impl Destination for AtOnce {
 #[derive(Clone)]
 pub(crate) struct Library {
     ledger: Ledger,
-    store: Arc<SqliteStore>,
     allowed: Arc<Authorized<Execute>>,
     destination: Arc<dyn Destination>,
 }
@@ -69,11 +69,19 @@ impl Library {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub(crate) async fn open(file: &Path) -> Result<Self> {
+    pub(crate) async fn open(file: &Path) -> Result<(Self, Arc<SqliteStore>)> {
         let store = Arc::new(SqliteStore::open(file, Options::new(Arc::new(SystemClock)))?);
         let secret = store.secret().clone();
+        Ok((Self::on(store.clone(), secret).await?, store))
+    }
+
+    /// Opens the ledger in a store.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) async fn on(store: Arc<dyn Store>, secret: LedgerSecret) -> Result<Self> {
         let ledger = Ledger::open(Settings {
-            store: store.clone(),
+            store,
             secret,
             keys: FingerprintKeys::unkeyed(),
             clock: Arc::new(SystemClock),
@@ -93,7 +101,6 @@ impl Library {
             built_in()?.into_iter().find(|one| one.id == "none").context("the contract `none` is built in")?;
         Ok(Self {
             ledger,
-            store,
             allowed,
             destination: Arc::new(AtOnce {
                 contract_hash: onceward::core::hex::encode(&contract.content_hash()),
@@ -117,7 +124,7 @@ impl Library {
     ///
     /// # Errors
     /// When it was not executed.
-    pub(crate) async fn local(&self, id: &str) -> Result<()> {
+    pub(crate) async fn local(&self, store: &SqliteStore, id: &str) -> Result<()> {
         let call = call(id)?;
         let received_at = SystemClock.now();
         let effect = Box::new(move |transaction: &onceward::sqlite::LocalTx<'_>| {
@@ -125,7 +132,7 @@ impl Library {
             let answer = Answer::json(&json!({"id": transaction.last_insert_rowid()}));
             Ok(Receipt { effect_id: None, answer, received_at })
         });
-        let told = execute_local(&self.ledger, &self.store, &self.allowed, &call, effect).await?;
+        let told = execute_local(&self.ledger, store, &self.allowed, &call, effect).await?;
         ensure!(told.outcome == Outcome::Executed, "{id}: {:?}", told.outcome);
         Ok(())
     }
@@ -134,14 +141,14 @@ impl Library {
     ///
     /// # Errors
     /// When a call fails.
-    pub(crate) async fn fill(&self, from: u64, to: u64) -> Result<()> {
+    pub(crate) async fn fill(&self, count: u64) -> Result<()> {
         const CALLERS: u64 = 512;
         let tasks: Vec<_> = (0..CALLERS)
             .map(|caller| {
                 let library = self.clone();
                 tokio::spawn(async move {
-                    let mut number = from + caller;
-                    while number < to {
+                    let mut number = caller;
+                    while number < count {
                         library.call(&format!("filled-{}", uuid::Uuid::now_v7()), Outcome::Executed).await?;
                         number += CALLERS;
                     }

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// The longest latency that is told apart: a minute.
-const LONGEST_US: u64 = 60_000_000;
+pub(crate) const LONGEST_US: u64 = 60_000_000;
 
 /// What a run measured.
 #[derive(Clone, Copy, Debug, Serialize)]

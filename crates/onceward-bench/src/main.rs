@@ -5,6 +5,8 @@
 mod client;
 mod library;
 mod load;
+mod pgbench;
+mod postgres;
 mod process;
 mod raw;
 mod report;
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Measures Onceward beside raw floors in one run, as ratios.
 #[derive(Parser)]
@@ -36,10 +38,13 @@ pub(crate) struct Measure {
     /// Interleaved rounds; medians are printed.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Callers at once.
-    #[arg(long, value_delimiter = ',', default_value = "1,16,64")]
+    /// Callers at once: 1, 16 and 64 as a rule, on PostgreSQL 256 as well.
+    #[arg(long, value_delimiter = ',')]
     callers: Vec<usize>,
-    /// Operations that are already in the file.
+    /// Where the ledger is.
+    #[arg(long, value_enum, default_value_t = Store::Sqlite)]
+    store: Store,
+    /// Operations that are already in it; on PostgreSQL the last number counts.
     #[arg(long, value_delimiter = ',', default_value = "0")]
     filled: Vec<u64>,
     /// Where the files lie: on the disk that is to be measured.
@@ -56,7 +61,24 @@ pub(crate) struct Measure {
     onceward: Option<PathBuf>,
 }
 
+/// The stores that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Store {
+    /// A file.
+    Sqlite,
+    /// A database in a server that is started for it, beside the same statements by pgbench.
+    Postgres,
+}
+
 impl Measure {
+    fn callers(&self) -> Vec<usize> {
+        match (&self.callers[..], self.store) {
+            ([], Store::Sqlite) => vec![1, 16, 64],
+            ([], Store::Postgres) => vec![1, 16, 64, 256],
+            (callers, Store::Sqlite | Store::Postgres) => callers.to_vec(),
+        }
+    }
+
     /// Whether this is measured.
     fn wants(&self, what: &str) -> bool {
         self.only.as_ref().is_none_or(|only| what.contains(only.as_str()))
@@ -87,6 +109,9 @@ async fn main() -> Result<()> {
     match arguments.server {
         Some(Server::Echo) => servers::echo().await,
         Some(Server::Bare { file, echo }) => servers::bare(&file, echo).await,
-        None => rows::measure(&arguments.measure).await,
+        None => match arguments.measure.store {
+            Store::Sqlite => rows::measure(&arguments.measure).await,
+            Store::Postgres => postgres::measure(&arguments.measure).await,
+        },
     }
 }

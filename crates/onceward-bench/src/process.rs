@@ -46,9 +46,6 @@ impl Server {
     /// When the kernel's files cannot be read.
     pub(crate) fn usage(&self) -> Result<(f64, f64)> {
         let folder = format!("/proc/{}", self.child.id());
-        let stat = std::fs::read_to_string(format!("{folder}/stat"))?;
-        let fields: Vec<_> = stat.rsplit_once(')').context("no command name")?.1.split_whitespace().collect();
-        let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
         let status = std::fs::read_to_string(format!("{folder}/status"))?;
         let resident: f64 = status
             .lines()
@@ -56,8 +53,42 @@ impl Server {
             .and_then(|rest| rest.split_whitespace().next())
             .context("no resident size")?
             .parse()?;
-        Ok((ticks / 100.0, resident / 1024.0))
+        Ok((processor_seconds(&self.child.id().to_string())?, resident / 1024.0))
     }
+}
+
+/// Processor seconds that a process has used so far; `self` is this one.
+///
+/// # Errors
+/// When there is no such process.
+pub(crate) fn processor_seconds(pid: &str) -> Result<f64> {
+    Ok(ticks(pid)?[..2].iter().sum::<f64>() / 100.0)
+}
+
+/// The same, with that of its children that have ended.
+///
+/// # Errors
+/// When there is no such process.
+pub(crate) fn processor_seconds_with_ended(pid: &str) -> Result<f64> {
+    Ok(ticks(pid)?.iter().sum::<f64>() / 100.0)
+}
+
+/// Its own in user and in kernel mode, then those of its ended children.
+fn ticks(pid: &str) -> Result<[f64; 4]> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields: Vec<_> = stat.rsplit_once(')').context("no command name")?.1.split_whitespace().collect();
+    ensure!(fields.len() > 14, "{stat}");
+    Ok([fields[11].parse()?, fields[12].parse()?, fields[13].parse()?, fields[14].parse()?])
+}
+
+/// Bytes that this process has had written to disks so far.
+///
+/// # Errors
+/// When the kernel does not say.
+pub(crate) fn bytes_written() -> Result<f64> {
+    let io = std::fs::read_to_string("/proc/self/io")?;
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:")).context("no count of bytes")?;
+    Ok(line.trim().parse()?)
 }
 
 impl Drop for Server {

@@ -12,12 +12,13 @@ use crate::Measure;
 use crate::client::Client;
 use crate::library::Library;
 use crate::load::{self, Measured};
-use crate::process::Server;
+use crate::process::{self, Server};
 use crate::raw::Raw;
-use crate::report::{self, Row};
+use crate::report::{self, Report, Series};
 
-const ARGUMENTS: &str = r#"{"customer":"c-4711","priority":2,"title":"the printer on floor three is broken"}"#;
-const RECEIPT: &str = r#"{"id":"T-1001"}"#;
+pub(crate) const ARGUMENTS: &str =
+    r#"{"customer":"c-4711","priority":2,"title":"the printer on floor three is broken"}"#;
+pub(crate) const RECEIPT: &str = r#"{"id":"T-1001"}"#;
 
 /// Measures everything that was asked for.
 ///
@@ -25,13 +26,13 @@ const RECEIPT: &str = r#"{"id":"T-1001"}"#;
 /// When a server does not start, or a call fails.
 pub(crate) async fn measure(measure: &Measure) -> Result<()> {
     std::fs::create_dir_all(&measure.folder)?;
-    let mut rows = Vec::new();
+    let mut report = Report::default();
     for &filled in &measure.filled {
         let folder = tempfile::tempdir_in(&measure.folder)?;
-        in_process(measure, folder.path(), filled, &mut rows).await?;
-        through_http(measure, folder.path(), filled, &mut rows).await?;
+        in_process(measure, folder.path(), filled, &mut report).await?;
+        through_http(measure, folder.path(), filled, &mut report).await?;
     }
-    report::finish(&rows, measure.output.as_deref())
+    report::finish(&report, measure.output.as_deref())
 }
 
 const RAW_TWO: &str = "raw, two commits";
@@ -39,75 +40,33 @@ const RAW_ONE: &str = "raw, one commit";
 const EXTERNAL: &str = "library, external";
 const LOCAL: &str = "library, local";
 
-/// A series of measurements of one thing, one a round.
-struct Series {
-    what: &'static str,
-    against: Option<&'static str>,
-    rounds: Vec<Measured>,
-    processor_us: Option<f64>,
-    resident_mib: Option<f64>,
-}
-
-impl Series {
-    const fn new(what: &'static str, against: Option<&'static str>) -> Self {
-        Self { what, against, rounds: Vec::new(), processor_us: None, resident_mib: None }
-    }
-}
-
-fn rows_of(series: Vec<Series>, filled: u64, callers: usize, rows: &mut Vec<Row>) {
-    let series: Vec<_> = series.into_iter().filter(|one| !one.rounds.is_empty()).collect();
-    let medians: Vec<_> = series.iter().map(|one| (one.what, load::median(one.rounds.clone()))).collect();
-    for one in series {
-        let measured = load::median(one.rounds);
-        let other = one.against.and_then(|against| medians.iter().find(|(what, _)| *what == against));
-        let row = Row {
-            what: one.what,
-            filled,
-            callers,
-            measured,
-            against: one.against,
-            ratio: other.map(|(_, other)| measured.per_second / other.per_second),
-            processor_us: one.processor_us,
-            resident_mib: one.resident_mib,
-        };
-        println!(
-            "{:<28} {:>9} in the file, {:>3} callers: {:>8.0}/s, p50 {:.3} ms, p99 {:.2} ms{}",
-            row.what,
-            row.filled,
-            row.callers,
-            row.measured.per_second,
-            row.measured.p50_ms,
-            row.measured.p99_ms,
-            row.ratio.map(|ratio| format!(", {ratio:.2} of {}", one.against.unwrap_or(""))).unwrap_or_default()
-        );
-        rows.push(row);
-    }
-}
-
 /// The library against the raw writer, in this process.
-async fn in_process(measure: &Measure, folder: &Path, filled: u64, rows: &mut Vec<Row>) -> Result<()> {
+async fn in_process(measure: &Measure, folder: &Path, filled: u64, report: &mut Report) -> Result<()> {
     let raw = Raw::open(&folder.join("raw.db"))?;
     fill_raw(&raw, filled).await?;
     let file = folder.join("library.db");
-    let library = Library::open(&file).await?;
+    let (library, store) = Library::open(&file).await?;
     rusqlite_table(&file)?;
-    library.fill(0, filled).await?;
+    let written = process::bytes_written()?;
+    library.fill(filled).await?;
+    report.size("SQLite, the file and its log", filled, size(&file)? + size(&folder.join("library.db-wal"))?);
+    report.size("SQLite, written to the disk", filled, process::bytes_written()? - written);
     library.call("replayed", Outcome::Executed).await?;
     let time = measure.time();
-    for &callers in &measure.callers {
+    for callers in measure.callers() {
         let mut series = vec![
-            Series::new(RAW_TWO, None),
-            Series::new(RAW_ONE, None),
-            Series::new(EXTERNAL, Some(RAW_TWO)),
-            Series::new(LOCAL, Some(RAW_ONE)),
-            Series::new("library, replay", None),
+            Series::new(RAW_TWO, &[]),
+            Series::new(RAW_ONE, &[]),
+            Series::new(EXTERNAL, &[RAW_TWO]),
+            Series::new(LOCAL, &[RAW_ONE]),
+            Series::new("library, replay", &[]),
         ];
         for _ in 0..measure.rounds {
             for one in series.iter_mut().filter(|one| measure.wants(one.what)) {
-                let (raw, library) = (raw.clone(), library.clone());
+                let (raw, library, store) = (raw.clone(), library.clone(), Arc::clone(&store));
                 let what = one.what;
                 let measured = load::run(callers, time, move |_, _| {
-                    let (raw, library) = (raw.clone(), library.clone());
+                    let (raw, library, store) = (raw.clone(), library.clone(), Arc::clone(&store));
                     async move {
                         match what {
                             RAW_TWO => {
@@ -117,7 +76,7 @@ async fn in_process(measure: &Measure, folder: &Path, filled: u64, rows: &mut Ve
                             }
                             RAW_ONE => raw.both(fresh(), ARGUMENTS.to_owned(), RECEIPT.to_owned()).await,
                             EXTERNAL => library.call(&fresh(), Outcome::Executed).await,
-                            LOCAL => library.local(&fresh()).await,
+                            LOCAL => library.local(&store, &fresh()).await,
                             _ => library.call("replayed", Outcome::Replayed).await,
                         }
                     }
@@ -125,13 +84,13 @@ async fn in_process(measure: &Measure, folder: &Path, filled: u64, rows: &mut Ve
                 one.rounds.push(measured.await?);
             }
         }
-        rows_of(series, filled, callers, rows);
+        report.add(series, filled, callers);
     }
     Ok(())
 }
 
 /// The gateway against HTTP with group commit and no rules, and against HTTP alone. All servers in processes of their own.
-async fn through_http(measure: &Measure, folder: &Path, filled: u64, rows: &mut Vec<Row>) -> Result<()> {
+async fn through_http(measure: &Measure, folder: &Path, filled: u64, report: &mut Report) -> Result<()> {
     if !["http", "gateway"].iter().any(|what| measure.wants(what)) {
         return Ok(());
     }
@@ -141,12 +100,12 @@ async fn through_http(measure: &Measure, folder: &Path, filled: u64, rows: &mut 
     let bare = Server::start(&myself, &["bare", path(&raw)?, &echo.address], "listening on")?;
     let gateway = gateway(measure, folder, &echo.address, filled).await?;
     let time = measure.time();
-    for &callers in &measure.callers {
+    for callers in measure.callers() {
         let mut series = vec![
-            Series::new("http alone", None),
-            Series::new("http + group commit", None),
-            Series::new("gateway, external", Some("http + group commit")),
-            Series::new("gateway, replay", Some("http alone")),
+            Series::new("http alone", &[]),
+            Series::new("http + group commit", &[]),
+            Series::new("gateway, external", &["http + group commit"]),
+            Series::new("gateway, replay", &["http alone"]),
         ];
         for _ in 0..measure.rounds {
             let body: Request = Arc::new(|_| (String::new(), ARGUMENTS.to_owned()));
@@ -170,7 +129,7 @@ async fn through_http(measure: &Measure, folder: &Path, filled: u64, rows: &mut 
             });
             series[3].rounds.push(post(callers, time, &gateway.server.address, CALLS, body).await?);
         }
-        rows_of(series, filled, callers, rows);
+        report.add(series, filled, callers);
     }
     Ok(())
 }
@@ -218,7 +177,7 @@ async fn gateway(measure: &Measure, folder: &Path, echo: &str, filled: u64) -> R
     let config = folder.join("onceward.toml");
     std::fs::write(&config, configuration(&ledger, echo))?;
     if filled > 0 {
-        Library::open(&ledger).await?.fill(0, filled).await?;
+        Library::open(&ledger).await?.0.fill(filled).await?;
     }
     let token = token(&program, &ledger)?;
     let server = Server::start(&program, &["serve", "--config", path(&config)?], "listens on")?;
@@ -271,7 +230,7 @@ fn path(path: &Path) -> Result<&str> {
 }
 
 /// Time-ordered, as our own clients make them.
-fn fresh() -> String {
+pub(crate) fn fresh() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", uuid::Uuid::now_v7(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
@@ -295,6 +254,10 @@ async fn fill_raw(raw: &Raw, filled: u64) -> Result<()> {
         task.await??;
     }
     Ok(())
+}
+
+fn size(file: &Path) -> Result<f64> {
+    Ok(std::fs::metadata(file).with_context(|| format!("the size of {}", file.display()))?.len() as f64)
 }
 
 fn rusqlite_table(file: &Path) -> Result<()> {

@@ -30,9 +30,14 @@ impl Binaries {
         Ok(Self { folder, as_root: String::from_utf8_lossy(&id.stdout).trim() == "0" })
     }
 
+    /// Where one of its programs is.
+    pub(crate) fn path(&self, program: &str) -> PathBuf {
+        self.folder.join(program)
+    }
+
     /// One of its programs, run as who may.
     pub(crate) fn command(&self, program: &str) -> Command {
-        let path = self.folder.join(program);
+        let path = self.path(program);
         let mut command = if self.as_root {
             let mut command = Command::new("setpriv");
             command.args(["--reuid", USER, "--regid", USER, "--init-groups", "--"]).arg(path);

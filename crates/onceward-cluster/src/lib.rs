@@ -2,6 +2,7 @@
 //!
 //! No part of the product: tests of the store, the library, the gateway and the lab start real databases with it. A cluster
 //! listens on loopback only, at a port that was free, and trusts whoever can reach that.
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes with a deadline")]
 
 mod binaries;
 
@@ -73,6 +74,14 @@ impl Database {
     pub fn sql(&self, text: &str) -> Result<String> {
         Binaries::find()?.psql(&self.url, text)
     }
+}
+
+/// Where one of PostgreSQL's own programs is, such as `pgbench`.
+///
+/// # Errors
+/// PostgreSQL's programs are not installed.
+pub fn program(name: &str) -> Result<PathBuf> {
+    Ok(Binaries::find()?.path(name))
 }
 
 fn fresh_name() -> String {

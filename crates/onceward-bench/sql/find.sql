@@ -1,0 +1,1 @@
+SELECT * FROM onceward.operation WHERE tenant = 'bench' AND operation_id = 'replayed';
