@@ -20,6 +20,7 @@ mod log;
 mod lookup;
 mod operations;
 mod purge;
+mod restore;
 mod sandbox;
 mod serve;
 mod token;
@@ -65,6 +66,7 @@ enum Command {
     Approvals(approvals::Arguments),
     Withdraw(withdraw::Arguments),
     Purge(purge::Arguments),
+    Restore(restore::Arguments),
     Token(token::Arguments),
     Tools(tools::Arguments),
     Explain(explain::Arguments),
@@ -110,6 +112,7 @@ async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Approvals(arguments) => approvals::run(arguments).await,
         Command::Withdraw(arguments) => withdraw::run(arguments).await,
         Command::Purge(arguments) => purge::run(arguments).await,
+        Command::Restore(arguments) => restore::run(arguments).await,
         Command::Token(arguments) => token::run(arguments).await,
         Command::Tools(arguments) => tools::run(arguments).await,
         Command::Explain(arguments) => explain::run(arguments).await,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use onceward_destinations::error::ConfigError;
 use onceward_gateway::config::{Config, LISTEN};
+use onceward_gateway::mark::WentBack;
 use onceward_gateway::serve::{FirstTokens, Gateway, Running, StartError};
 use onceward_gateway::{mcp, quickstart};
 use onceward_lab::sandbox::{self, Faults, Sandbox, SandboxConfig, SandboxContract};
@@ -150,6 +151,24 @@ async fn start_sandbox() -> Result<sandbox::Running, sandbox::StartError> {
     }
 }
 
+/// The way out for each reason why a ledger is not the one that it was.
+const fn after_going_back(why: &WentBack) -> &'static str {
+    match why {
+        WentBack::Behind { .. } | WentBack::OtherLedger { .. } => {
+            "Put the right ledger back. If this one is a backup that was restored, say of which time: `onceward restore --as-of TIME`; \
+             then nothing that may have been sent since is sent again."
+        }
+        WentBack::LossyFailover { .. } => {
+            "If it lost something, `onceward restore --as-of TIME`, TIME being of the last record that it surely has. If you have \
+             made sure that it lost nothing, or take what it lost, write accept_lossy_failover = true."
+        }
+        WentBack::Unreadable { .. } => {
+            "Put the mark back. Without it, `onceward restore --as-of TIME` says of which time the ledger is, and writes a new one."
+        }
+        WentBack::Unwritable { .. } => "Let this user write there, or name another place with ledger_mark.",
+    }
+}
+
 fn mistakes(errors: &[ConfigError]) -> Failure {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     Failure::new(Exit::Failed, format!("the configuration has mistakes\n{}", lines.join("\n")))
@@ -166,6 +185,7 @@ fn refused(error: StartError) -> Failure {
             "Use the one that runs, or stop it first. Two gateways on two ledgers would not know of each other's calls.",
         ),
         StartError::Listen { .. } => (Exit::Failed, "Choose another address with --listen, or end what listens there."),
+        StartError::WentBack(why) => (Exit::Refused, after_going_back(why)),
         StartError::NameClash(_) => {
             (Exit::Failed, "A call of that name could mean either tool, so give one of them another name.")
         }

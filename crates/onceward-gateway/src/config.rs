@@ -15,10 +15,10 @@ use onceward_destinations::secrets::{MachineSecrets, SecretSource};
 use serde::Deserialize;
 
 use self::reader::Reader;
+use crate::home::Home;
 use crate::limits::{self, Limits};
 use crate::mcp::Elicitation;
 use crate::metrics::Access;
-use crate::home::Home;
 use crate::notify::{Notify, NotifyText};
 
 /// The version of the configuration's form that this program reads.
@@ -123,6 +123,8 @@ impl Config {
             "ledger",
             "ledger_secret",
             "ledger_ca",
+            "ledger_mark",
+            "accept_lossy_failover",
             "listen",
             "environment",
             "single_instance",

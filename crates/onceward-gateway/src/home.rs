@@ -14,6 +14,7 @@ use onceward_ledger::{Intervals, Ledger, Settings};
 use onceward_postgres::PostgresStore;
 use onceward_sqlite::{InstanceLock, SqliteStore};
 
+use crate::mark::{LossyFailover, MarkFile};
 use crate::serve::StartError;
 
 /// Where a ledger lies.
@@ -34,6 +35,10 @@ pub struct DatabaseHome {
     pub secret: LedgerSecret,
     /// How its certificate is checked, where the address asks for TLS.
     pub tls: Option<rustls::ClientConfig>,
+    /// Where this gateway keeps how far the ledger has come; without one, nothing tells that it went back.
+    pub mark: Option<MarkFile>,
+    /// Whether a fail-over may have lost something.
+    pub failover: LossyFailover,
 }
 
 impl fmt::Debug for DatabaseHome {
@@ -80,6 +85,8 @@ pub(crate) struct Opened {
     pub(crate) ledger: Ledger,
     /// Held as long as the gateway runs: nobody else opens the file meanwhile.
     pub(crate) lock: Option<InstanceLock>,
+    /// Where it is kept how far the ledger has come.
+    pub(crate) mark: Option<MarkFile>,
 }
 
 impl Opened {
@@ -116,13 +123,41 @@ impl Home {
         }
     }
 
-    /// Opens the engine over it.
+    /// Where it is kept, outside the ledger, how far the ledger has come.
+    #[must_use]
+    pub fn mark(&self) -> Option<MarkFile> {
+        match self {
+            Self::File(path) => Some(MarkFile::beside(path)),
+            Self::Database(home) => home.mark.clone(),
+        }
+    }
+
+    pub(crate) const fn failover(&self) -> LossyFailover {
+        match self {
+            Self::File(_) => LossyFailover::Refused,
+            Self::Database(home) => home.failover,
+        }
+    }
+
+    /// Opens the engine over it, unless the ledger has gone back.
     pub(crate) async fn open(&self, intervals: Intervals) -> Result<Opened, StartError> {
         let Bare { store, clock, secret, lock } = self.open_bare().await?;
+        let mark = self.mark();
+        if let Some(mark) = &mark {
+            // Before the first beat, which would raise the ledger to the present.
+            let kept = mark.read()?;
+            let position = store.position().await?;
+            mark.compare(kept.as_ref(), &store.id(), &position, self.failover())?;
+            mark.keep(&store.id(), &position)?;
+            if let Some(epoch) = position.epoch {
+                tracing::warn!(as_of = %epoch.as_of, restored_at = %epoch.restored_at,
+                    "a restore is open: identities that may be older than it are unknown; `onceward restore --close` ends it");
+            }
+        }
         let keys = FingerprintKeys::unkeyed();
         let runtime = Arc::new(TokioRuntime::current());
         let kind = OwnerKind::Gateway;
         let ledger = Ledger::open(Settings { store, secret, keys, clock, runtime, kind, intervals }).await?;
-        Ok(Opened { ledger, lock })
+        Ok(Opened { ledger, lock, mark })
     }
 }

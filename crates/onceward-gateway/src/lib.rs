@@ -15,13 +15,16 @@ pub mod config;
 pub mod home;
 pub mod http;
 pub mod identity;
+mod keeper;
 pub mod limits;
+pub mod mark;
 pub mod mcp;
 pub mod metrics;
 pub mod notify;
 pub mod problem;
 pub mod proxy;
 pub mod quickstart;
+pub mod restoring;
 pub mod serve;
 
 mod accept;

@@ -1,7 +1,7 @@
 //! From a configuration to sockets, and back to a quiet end.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -25,7 +25,9 @@ use crate::auth::{self, IssueError, Issued, Role};
 use crate::config::Config;
 use crate::home::{Home, Opened};
 use crate::http;
+use crate::keeper::Keeper;
 use crate::limits::Limits;
+use crate::mark::WentBack;
 use crate::mcp::{self, Elicitation, Reach};
 use crate::metrics;
 use crate::notify::{self, Notify};
@@ -96,6 +98,9 @@ pub enum StartError {
     /// The ledger does not answer as it must.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The ledger has gone back.
+    #[error(transparent)]
+    WentBack(#[from] WentBack),
     /// What was written did not come back.
     #[error("a record written to the ledger did not read back the same; it is not safe to dispatch anything")]
     SelfTest,
@@ -157,6 +162,7 @@ pub struct Running {
     app: App,
     stop: CancellationToken,
     connections: TaskTracker,
+    gone_back: Arc<Mutex<Option<WentBack>>>,
     _lock: Option<InstanceLock>,
 }
 
@@ -176,7 +182,7 @@ impl Gateway {
             self;
         let opened = home.open(intervals).await?;
         let alone = opened.alone();
-        let Opened { ledger, lock } = opened;
+        let Opened { ledger, lock, mark } = opened;
         self_test(&**ledger.store()).await?;
         // Before recovery, so that what it finds is scheduled to be checked.
         ledger.reconcile(Arc::new(catalog.clone()));
@@ -206,11 +212,23 @@ impl Gateway {
             tokio::spawn(accept::accept(listener, router, stop.clone(), connections.clone()));
         }
         tokio::spawn(accept::accept(listener, router(app.clone(), reach), stop.clone(), connections.clone()));
+        let gone_back = Arc::default();
+        if let Some(mark) = mark {
+            let keeper = Keeper {
+                mark,
+                failover: home.failover(),
+                ledger: app.ledger().clone(),
+                every: intervals.beat,
+                stop: stop.clone(),
+                gone_back: Arc::clone(&gone_back),
+            };
+            tokio::spawn(keeper.run());
+        }
         if let Some(notify) = notify {
             tokio::spawn(notify::run(app.clone(), notify, stop.clone()));
         }
         tracing::info!(%address, ledger = %home, recovered, "the gateway serves");
-        Ok(Running { address, first_tokens, recovered, proxies, app, stop, connections, _lock: lock })
+        Ok(Running { address, first_tokens, recovered, proxies, app, stop, connections, gone_back, _lock: lock })
     }
 }
 
@@ -313,7 +331,7 @@ impl Running {
     /// Serves until SIGTERM or Ctrl-C, then stops in order. A second signal ends the process as it would any other.
     ///
     /// # Errors
-    /// [`StartError::Signal`]; the gateway is stopped.
+    /// [`StartError::Signal`], or [`StartError::WentBack`] when the ledger went back meanwhile; the gateway is stopped.
     pub async fn until_signal(self) -> Result<(), StartError> {
         use tokio::signal::unix::{SignalKind, signal};
         let waited = async {
@@ -322,12 +340,18 @@ impl Running {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = self.stop.cancelled() => {}
             }
             Ok(())
         }
         .await;
+        let gone_back = Arc::clone(&self.gone_back);
         self.stop().await;
-        waited.map_err(StartError::Signal)
+        let gone_back = gone_back.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match gone_back {
+            Some(why) => Err(why.into()),
+            None => waited.map_err(StartError::Signal),
+        }
     }
 }
 

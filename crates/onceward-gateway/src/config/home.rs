@@ -10,6 +10,10 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::reader::Reader;
 use crate::home::{DatabaseHome, Home};
+use crate::mark::{LossyFailover, MarkFile};
+
+/// Where the mark of a ledger on PostgreSQL is kept, if the configuration does not say: beside the configuration.
+const MARK: &str = "onceward.mark";
 
 const WAY_OUT: &str = "write ledger = \"sqlite:onceward.db\", or \"postgres://user@host/database\" (one with a password as \
                        \"env:NAME\" or \"file:PATH\")";
@@ -19,6 +23,8 @@ pub(super) fn read(reader: &mut Reader<'_>, base_dir: &Path, source: &dyn Secret
     let nowhere = Home::File(PathBuf::new());
     let secret = reader.take::<String>("ledger_secret");
     let ca = reader.take::<PathBuf>("ledger_ca");
+    let mark = reader.take::<PathBuf>("ledger_mark");
+    let lossy = reader.take::<bool>("accept_lossy_failover");
     let Some(text) = reader.take_required::<String>("ledger", WAY_OUT) else { return nowhere };
     let address = match text.split_once(':') {
         Some(("sqlite", path)) if !path.is_empty() && !path.starts_with("//") => {
@@ -26,11 +32,19 @@ pub(super) fn read(reader: &mut Reader<'_>, base_dir: &Path, source: &dyn Secret
                 let problem = "it belongs to a ledger on PostgreSQL; a file has its secret beside it".to_owned();
                 reader.add(if secret.is_some() { "ledger_secret" } else { "ledger_ca" }, problem, "leave it out");
             }
+            if mark.is_some() || lossy.is_some() {
+                let problem = "it belongs to a ledger on PostgreSQL; a file has its mark beside it".to_owned();
+                reader.add(if mark.is_some() { "ledger_mark" } else { "accept_lossy_failover" }, problem, "leave it out");
+            }
             return Home::File(base_dir.join(path));
         }
         Some(("postgres" | "postgresql", rest)) if has_password(rest) => {
             let problem = "a password does not stand in the configuration".to_owned();
-            reader.add("ledger", problem, "write ledger = \"env:NAME\" or \"file:PATH\", and put the whole address there");
+            reader.add(
+                "ledger",
+                problem,
+                "write ledger = \"env:NAME\" or \"file:PATH\", and put the whole address there",
+            );
             return nowhere;
         }
         Some(("postgres" | "postgresql", _)) => text,
@@ -54,7 +68,11 @@ pub(super) fn read(reader: &mut Reader<'_>, base_dir: &Path, source: &dyn Secret
     let secret = database_secret(reader, secret.as_deref(), base_dir, source);
     let tls = ca.map(|path| authorities(&base_dir.join(path))).transpose();
     match (secret, tls) {
-        (Some(secret), Ok(tls)) => Home::Database(DatabaseHome { address, secret, tls }),
+        (Some(secret), Ok(tls)) => {
+            let mark = Some(MarkFile::at(base_dir.join(mark.unwrap_or_else(|| PathBuf::from(MARK)))));
+            let failover = if lossy == Some(true) { LossyFailover::Accepted } else { LossyFailover::Refused };
+            Home::Database(DatabaseHome { address, secret, tls, mark, failover })
+        }
         (_, Err(problem)) => {
             reader.add("ledger_ca", problem, "name a file with the certificate authorities of the database, as PEM");
             nowhere
@@ -84,7 +102,11 @@ fn database_secret(
     let way_out = "make one with `openssl rand -hex 32`, keep it apart from the database's backups, and write \
                    ledger_secret = \"file:PATH\" or \"env:NAME\" for every gateway alike";
     let Some(text) = text else {
-        reader.add("ledger_secret", "a ledger on PostgreSQL needs it: outbound keys are made with it".to_owned(), way_out);
+        reader.add(
+            "ledger_secret",
+            "a ledger on PostgreSQL needs it: outbound keys are made with it".to_owned(),
+            way_out,
+        );
         return None;
     };
     match referred(text, base_dir, source) {
