@@ -7,7 +7,8 @@
 //! Two ways to have an effect:
 //!
 //! - [`Ledger::execute`]: at a destination. The claim is durable before the first byte leaves.
-//! - [`local::execute_local`]: in the ledger's own SQLite file. Your rows and the receipt are one commit.
+//! - [`local::execute_local`]: in the ledger's own SQLite file, or in its PostgreSQL database with the feature `postgres`. Your rows
+//!   and the receipt are one commit.
 //!
 //! Permission is a value ([`authorize::Authorized`]): neither a call nor its repetition compiles without it.
 //!
@@ -28,7 +29,7 @@
 //! # }
 //! ```
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod local;
 
 pub use onceward_core as core;
@@ -36,5 +37,7 @@ pub use onceward_ledger::{
     Intervals, Ledger, LedgerError, Settings, application, approvals, authorize, call, clock, credential, decisions,
     destination, directory, ledger, lookup, operations, recover, runtime, store,
 };
+#[cfg(feature = "postgres")]
+pub use onceward_postgres as postgres;
 #[cfg(feature = "sqlite")]
 pub use onceward_sqlite as sqlite;

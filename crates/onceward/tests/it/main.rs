@@ -8,6 +8,8 @@ mod hold;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local;
+#[cfg(feature = "postgres")]
+mod local_postgres;
 mod purge;
 mod reconcile;
 mod recovery;
