@@ -7,6 +7,7 @@ mod contract;
 mod cut;
 mod failover;
 mod local;
+mod outbox;
 mod plans;
 mod process;
 mod proxy;
