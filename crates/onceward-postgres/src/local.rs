@@ -4,8 +4,9 @@
 //! that is half done, and so none that is unknown.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -17,6 +18,7 @@ use onceward_core::time::Timestamp;
 use onceward_ledger::store::{BoxFuture, Opening, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
 use tokio_postgres::Transaction;
 
 use crate::batch::{self, Landmark};
@@ -175,25 +177,33 @@ impl Locals {
             Err(error) => return rolled_back(transaction, error.into()).await,
         };
         let (done, landmark) = (finished.operation, finished.landmark);
-        // In a task of the store's own: whoever stops waiting does not stop the limit on its time.
-        let late = self.runtime.spawn(tokio::time::sleep(limits::BATCH_WITHIN));
+        let late = self.after(limits::BATCH_WITHIN);
         let committed = match select(pin!(transaction.commit()), late).await {
-            Either::Left((committed, _)) => committed.map_err(Fault::from),
-            Either::Right(_) => Err(Fault::Late("the commit")),
+            Either::Left((committed, _)) => committed,
+            Either::Right(_) => return Ran::Unknown { done, landmark, fault: Fault::Late("the commit") },
         };
-        match committed {
-            Ok(()) if !link.is_in_doubt() => Ran::Clean(Ok(LocalOutcome::Done(done))),
-            Ok(()) => Ran::Unknown { done, landmark, fault: Fault::Late("the standby") },
-            // The server itself has refused it, so the transaction could only be rolled back.
-            Err(fault) if fault.trouble() != Trouble::Gone => Ran::Broken(Err(store(fault))),
-            Err(fault) => Ran::Unknown { done, landmark, fault },
+        let error = match committed {
+            Ok(()) if !link.is_in_doubt() => return Ran::Clean(Ok(LocalOutcome::Done(done))),
+            Ok(()) => return Ran::Unknown { done, landmark, fault: Fault::Late("the standby") },
+            Err(error) => error,
+        };
+        let answered = error.as_db_error().is_some();
+        let fault = Fault::from(error);
+        match (fault.trouble(), fault) {
+            (Trouble::Gone, fault) => Ran::Unknown { done, landmark, fault },
+            // The server itself has refused it, so the transaction could only be rolled back: a constraint of the application's
+            // that is looked at last, or somebody else was in the way.
+            (Trouble::Command, Fault::Sql(error)) if answered => {
+                Ran::Clean(Err(LocalFailure::Effect(LocalError::Sql(error))))
+            }
+            (Trouble::Contended | Trouble::Command, fault) => Ran::Broken(Err(store(fault))),
         }
     }
 
     async fn timed(&self, effect: Effect, transaction: &Transaction<'_>) -> Result<Receipt, LocalFailure> {
         // The call itself is inside: it may panic before there is anything to wait for.
         let running = AssertUnwindSafe(async { effect(transaction).await }).catch_unwind();
-        let late = self.runtime.spawn(tokio::time::sleep(limits::LOCAL_EFFECT));
+        let late = self.after(limits::LOCAL_EFFECT);
         match select(pin!(running), late).await {
             Either::Left((Ok(Ok(receipt)), _)) => Ok(receipt),
             Either::Left((Ok(Err(error)), _)) => Err(LocalFailure::Effect(error)),
@@ -209,7 +219,7 @@ impl Locals {
             writer::reach(&link).await?;
             batch::landed(&link, std::slice::from_ref(landmark)).await
         };
-        let late = self.runtime.spawn(tokio::time::sleep(limits::BATCH_WITHIN));
+        let late = self.after(limits::BATCH_WITHIN);
         let landed = match select(pin!(asked), late).await {
             Either::Left((landed, _)) => landed?,
             Either::Right(_) => return Err(Fault::Late("the standby")),
@@ -229,21 +239,25 @@ impl Locals {
                             why = fault.words(),
                             "it is still not known whether a local effect was committed"
                         );
-                        // A task that is gone is a runtime that is closing; the time is over all the same.
-                        let _ = self.runtime.spawn(tokio::time::sleep(limits::PAUSE.0)).await;
+                        self.after(limits::PAUSE.0).await;
                     }
                 }
             }
         };
-        let late = self.runtime.spawn(tokio::time::sleep(limits::RESOLVE_WITHIN));
+        let late = self.after(limits::RESOLVE_WITHIN);
         match select(pin!(asking), late).await {
             Either::Left((landed, _)) => Ok(landed),
             Either::Right(_) => Err(Fault::Late("the answer to COMMIT")),
         }
     }
 
+    /// Ends when this time has passed. In a task of the store's own, so that its caller may be on any runtime.
+    fn after(&self, time: Duration) -> Late {
+        Late(self.runtime.spawn(tokio::time::sleep(time)))
+    }
+
     async fn room(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        let late = self.runtime.spawn(tokio::time::sleep(limits::WAIT));
+        let late = self.after(limits::WAIT);
         match select(pin!(self.room.acquire()), late).await {
             Either::Left((Ok(permit), _)) => Ok(permit),
             Either::Left((Err(_), _)) => Err(StoreError::Unavailable("the ledger is closed".to_owned())),
@@ -280,6 +294,24 @@ impl PostgresStore {
 
     pub(crate) async fn has_landed(&self, landmark: &Landmark) -> Result<bool, StoreError> {
         Ok(self.locals.has_landed(landmark).await?)
+    }
+}
+
+/// A limit on time; it goes with whoever waits.
+struct Late(JoinHandle<()>);
+
+impl Future for Late {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // A task that is gone is a runtime that is closing; the time is over all the same.
+        Pin::new(&mut self.0).poll(context).map(drop)
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

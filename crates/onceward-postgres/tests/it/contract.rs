@@ -1,5 +1,7 @@
 //! The SQL contract: what `begin_operation` and `finish_operation` write is what the ledger writes.
 
+#![allow(clippy::disallowed_methods, reason = "tests poll with a deadline")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -142,6 +142,23 @@ async fn an_effect_that_fails_panics_takes_too_long_or_ends_the_transaction_leav
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_constraint_of_the_applications_that_is_looked_at_last_is_the_effects_own_failure() {
+    let shop = Shop::open().await;
+    shop.database.sql("CREATE TABLE line (id bigint REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)").unwrap();
+    let effect: Effect = Box::new(|tx| {
+        Box::pin(async move {
+            tx.execute("INSERT INTO line VALUES (77)", &[]).await?;
+            Ok(receipt("o-1"))
+        })
+    });
+    let failure = shop.store.run_local(opening("order-17"), effect).await.unwrap_err();
+    assert!(matches!(failure, LocalFailure::Effect(LocalError::Sql(_))), "{failure:?}");
+    assert_eq!(shop.stored("order-17").await, None);
+    let done = shop.store.run_local(opening("order-17"), Box::new(order)).await.unwrap();
+    assert!(matches!(done, LocalOutcome::Done(_)), "and its connection goes on: {done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_sixteen_callers_at_once_one_runs_and_all_are_told_the_same() {
     let shop = Shop::open().await;
     let calls: Vec<_> = (0..16)
