@@ -147,10 +147,10 @@ async fn two_operations_with_one_effect_are_a_disagreement() {
 
 /// Waits until a session of this database waits for a lock.
 async fn waits(client: &Client) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(30);
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     while client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(Instant::now() < until, "nobody waits");
+        assert!(Instant::now() < deadline, "nobody waits");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
