@@ -149,6 +149,9 @@ pub struct Uncertain {
     pub cause: Cause,
     /// How many authoritative lookups did not find it.
     pub absences: u32,
+    /// When the latest of them was recorded: another one counts only as long after it as an answer may lag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent_at: Option<Timestamp>,
 }
 
 /// Data of [`State::Unknown`]: never without an uncertain attempt.

@@ -173,6 +173,7 @@ fn lost_reply(contract: &Contract) -> String {
         ended_at: Some(sent),
         cause: Cause::ReplyLost,
         absences: 0,
+        absent_at: None,
     }];
     let case = |now| RedriveCase {
         pinned: contract,

@@ -183,6 +183,16 @@ impl Ledger {
                         decision if is_the_dispatchers(&operation, &decision) => {
                             return Ok(ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater))));
                         }
+                        // Its key, its request and its approval are for the destination it was made for.
+                        Decision::Ready
+                            if operation
+                                .terms
+                                .pin
+                                .as_ref()
+                                .is_some_and(|pin| pin.scope != limits::OWN_FUNCTION_SCOPE) =>
+                        {
+                            return Err(LedgerError::OtherRunner { made_for: "the gateway" });
+                        }
                         Decision::Ready => {
                             if operation.history.approved_by.is_some()
                                 && operation.binding.tool_version != call.tool_version

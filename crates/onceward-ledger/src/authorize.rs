@@ -195,6 +195,19 @@ impl Grant {
         self.permit(Scope::Lookup, &operation.binding.tool)
     }
 
+    /// Permission to report what was found of this operation's effect. Whoever makes calls reports on its own: a report can free
+    /// an operation, and another caller's is settled by the secret of its claim alone (R19).
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn to_report(&self, operation: &Operation) -> Result<Authorized<Reporting>, Denied> {
+        self.same_tenant(operation)?;
+        if self.has(Scope::Execute) && operation.terms.principal != self.principal {
+            return Err(Denied);
+        }
+        self.permit(Scope::Lookup, &operation.binding.tool)
+    }
+
     /// Permission to record a decision on this operation; never for the principal whose call it was.
     ///
     /// # Errors
@@ -303,6 +316,9 @@ pub enum Read {}
 /// Asking a destination what became of an operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup {}
+/// Reporting what was found of an effect.
+#[derive(Clone, Copy, Debug)]
+pub enum Reporting {}
 /// Recording a decision.
 #[derive(Clone, Copy, Debug)]
 pub enum Decide {}

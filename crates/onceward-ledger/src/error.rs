@@ -51,6 +51,14 @@ pub enum LedgerError {
     /// It was decided on an older version of the row: something has happened to the operation since.
     #[error("something has happened to the operation since it was looked at; nothing was decided: {0}")]
     Moved(Box<Since>),
+    /// An operation has one kind of runner: the one that it was made for, with what that promises about keys and lookups.
+    #[error(
+        "this operation was made to be run by {made_for}; nothing was sent or granted: go on with it there, or make a new operation"
+    )]
+    OtherRunner {
+        /// By whom.
+        made_for: &'static str,
+    },
     /// Too much is under way.
     #[error("{what}: at most {most}; nothing was sent, the same call may be made again")]
     Overloaded {
@@ -84,7 +92,7 @@ impl LedgerError {
             Self::Store(StoreError::Corrupt(_)) | Self::FingerprintKey(_) => Code::LedgerCorrupt,
             Self::NotFound => Code::NotFound,
             Self::Denied | Self::WrongSecret => Code::Denied,
-            Self::Illegal(_) => Code::IllegalMove,
+            Self::Illegal(_) | Self::OtherRunner { .. } => Code::IllegalMove,
             Self::Moved(_) => Code::Moved,
             Self::ApprovalVoid => Code::ApprovalVoid,
             Self::Unresolved { .. } => Code::EarlierUnresolved,

@@ -368,15 +368,19 @@ fn spoken_of(heard: &Heard, operation: &Operation) -> Vec<AttemptNumber> {
     if !by_mark.is_empty() {
         return by_mark;
     }
-    if !uncertain.is_empty() {
-        // It has lost the cause that had the handle; which one that was is no longer known.
-        return uncertain.iter().map(|one| one.attempt).collect();
-    }
-    let disproved = operation.history.disproved.iter();
-    disproved
+    // A key that only disproved attempts sent: the event contradicts that, and says nothing of a newer attempt under another key.
+    let disproved: Vec<_> = operation
+        .history
+        .disproved
+        .iter()
         .filter(|one| one.outbound_key.clone().is_some_and(|key| named(Mark::Key(key))))
         .map(|one| one.attempt)
-        .collect()
+        .collect();
+    if !disproved.is_empty() {
+        return disproved;
+    }
+    // It has lost the cause that had the handle; which one that was is no longer known.
+    uncertain.iter().map(|one| one.attempt).collect()
 }
 
 /// Whether both have an effect id, and it is the same.

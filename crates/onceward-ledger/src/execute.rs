@@ -279,6 +279,12 @@ impl Inner {
         if is_the_dispatchers(operation, decision) {
             return Ok(Resumed::Stays(Box::new(operation.clone())));
         }
+        if is_an_applications(operation) {
+            return match decision {
+                Decision::Ready => Err(LedgerError::OtherRunner { made_for: "its application, under a claim" }),
+                _ => Ok(Resumed::Stays(Box::new(operation.clone()))),
+            };
+        }
         let seat = match self.running.enter(&operation.key) {
             Entered::Seated(seat) => seat,
             Entered::Joined(result) => return Ok(Resumed::Joined(result)),
@@ -517,6 +523,14 @@ impl Inner {
             }
             operation = self.look(&operation.key).await?.ok_or(LedgerError::NotFound)?;
         }
+    }
+}
+
+/// Whether an application has run it under a claim, or said how it would: what a destination promises says nothing about that.
+fn is_an_applications(operation: &Operation) -> bool {
+    match &operation.terms.pin {
+        Some(pin) => pin.scope == limits::OWN_FUNCTION_SCOPE,
+        None => operation.history.attempts > 0,
     }
 }
 

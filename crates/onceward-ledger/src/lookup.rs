@@ -9,17 +9,17 @@ use std::time::Duration;
 use onceward_core::contract::{Contract, LookupKind, LookupRequest, Meaning, Seen};
 use onceward_core::event::{About, Cause, Event, NoEffect, Observation, Source, Verdict};
 use onceward_core::evidence::{
-    Absence, AbsenceCase, Candidate, ChildProcess, Completeness, Presence, Reading, absence, pointed_at, presence,
-    read_lookup,
+    Absence, AbsenceCase, Candidate, ChildProcess, Completeness, Presence, Reading, ScopeEquality, absence, pointed_at,
+    presence, read_lookup,
 };
-use onceward_core::key::OutboundKey;
+use onceward_core::key::{AttemptNumber, OutboundKey};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::{Answer, Receipt, Rejection};
 use onceward_core::state::{Finding, State, Uncertain};
 use onceward_core::time::Timestamp;
 use serde_json::json;
 
-use crate::authorize::{Authorized, Lookup};
+use crate::authorize::{Authorized, Lookup, Reporting};
 use crate::destination::{Asked, Destination, Question};
 use crate::directory::Known;
 use crate::error::LedgerError;
@@ -131,7 +131,7 @@ impl Ledger {
     /// [`LedgerError::Illegal`] where the operation is not unknown, or its function is not the application's own.
     pub async fn report_lookup(
         &self,
-        allowed: &Authorized<Lookup>,
+        allowed: &Authorized<Reporting>,
         operation: &Operation,
         report: Report,
     ) -> Result<LookedUp, LedgerError> {
@@ -143,8 +143,11 @@ impl Ledger {
         let asked =
             json!({ "by": allowed.principal(), "asked_at": asked_at, "said": words, "found": report.found.len() });
         let contract = prospect.contract();
-        let sight = Sight { asked_at, candidates: report.found, completeness: report.completeness };
-        let looked = self.inner.conclude(operation, &contract, sight, ChildProcess::NotOne, asked).await?;
+        let sight = Sight { asked_at, attempt: None, candidates: report.found, completeness: report.completeness };
+        let looked = self
+            .inner
+            .conclude(operation, &contract, sight, (ChildProcess::NotOne, ScopeEquality::Same), asked)
+            .await?;
         self.inner.metrics.looked_up(&operation.binding.tool, looked.said);
         Ok(looked)
     }
@@ -158,6 +161,8 @@ pub(crate) fn is_own_function(operation: &Operation) -> bool {
 /// What was seen of everything that was asked.
 struct Sight {
     asked_at: Timestamp,
+    /// Whose key or marker what was found carries, where that is known.
+    attempt: Option<AttemptNumber>,
     candidates: Vec<Candidate>,
     completeness: Completeness,
 }
@@ -188,7 +193,7 @@ impl Inner {
 
     async fn ask_here(&self, operation: &Operation, known: &Known) -> Result<LookedUp, LedgerError> {
         let prospect = self.prospect(operation, Some(&known.destination)).await?;
-        let Some(contract) = prospect.map(|prospect| prospect.contract()) else {
+        let Some((contract, scope)) = prospect.map(|prospect| (prospect.contract(), prospect.parts().2)) else {
             return Ok(no_way(operation, "the operation names no destination that could be asked"));
         };
         let Some(lookup) = contract.lookup.clone().filter(|lookup| can_be_asked(&lookup.request)) else {
@@ -218,7 +223,7 @@ impl Inner {
         let questions: Vec<Option<OutboundKey>> =
             if keys.is_empty() { vec![None] } else { keys.iter().cloned().map(Some).collect() };
         let asked_at = self.clock.now();
-        let mut sight = Sight { asked_at, candidates: Vec::new(), completeness: Completeness::Whole };
+        let mut sight = Sight { asked_at, attempt: None, candidates: Vec::new(), completeness: Completeness::Whole };
         let mut answers = Vec::new();
         for key in questions {
             let question = Question {
@@ -227,7 +232,7 @@ impl Inner {
                 key,
                 handle: handle.clone(),
                 arguments: Arc::clone(arguments),
-                sent_from: uncertain.iter().map(|one| one.claimed_at).min().unwrap_or(asked_at),
+                sent_from: first_left(operation).unwrap_or(asked_at),
                 sent_until: uncertain.iter().map(|one| one.send_before).max().unwrap_or(asked_at),
                 answer_within: known.answer_within,
             };
@@ -275,7 +280,8 @@ impl Inner {
                 .collect::<Vec<_>>(),
         });
         let child = child(&*known.destination, uncertain);
-        self.conclude(operation, &contract, sight, child, asked).await
+        sight.attempt = attempt_of(operation, &contract, &sight.candidates, &answers, arguments.value(), now);
+        self.conclude(operation, &contract, sight, (child, scope), asked).await
     }
 
     /// What follows from what was seen, recorded.
@@ -284,19 +290,21 @@ impl Inner {
         operation: &Operation,
         contract: &Contract,
         sight: Sight,
-        child: ChildProcess,
+        place: (ChildProcess, ScopeEquality),
         asked: serde_json::Value,
     ) -> Result<LookedUp, LedgerError> {
         let found = found_in_words(&sight.candidates);
-        let conclusion = concluded(operation, contract, sight, child);
+        let about = sight.attempt.map_or(About::EveryUncertain, About::Attempt);
+        let conclusion = concluded(operation, contract, sight, place);
         let note = json!({ "lookup": conclusion.said.name(), "about": asked, "found": found }).to_string();
-        self.told(operation, conclusion, note).await
+        self.told(operation, about, conclusion, note).await
     }
 
     /// A question without an answer that says anything. The next one is asked later, and the journal has this one.
     async fn no_answer(&self, operation: &Operation, said: Said, why: &str) -> Result<LookedUp, LedgerError> {
         let note = json!({ "lookup": said.name(), "why": why }).to_string();
-        self.told(operation, Conclusion { said, verdict: Told::Nothing, earliest: None }, note).await
+        self.told(operation, About::EveryUncertain, Conclusion { said, verdict: Told::Nothing, earliest: None }, note)
+            .await
     }
 
     async fn accepted_was_refused(
@@ -308,10 +316,16 @@ impl Inner {
         let note = json!({ "lookup": Said::Refused.name(), "answered": { "status": answer.status } }).to_string();
         let verdict = Verdict::Refusal(Rejection { answer: answer.clone(), received_at: now });
         let conclusion = Conclusion { said: Said::Refused, verdict: Told::OfEach(verdict), earliest: None };
-        self.told(operation, conclusion, note).await
+        self.told(operation, About::EveryUncertain, conclusion, note).await
     }
 
-    async fn told(&self, operation: &Operation, conclusion: Conclusion, note: String) -> Result<LookedUp, LedgerError> {
+    async fn told(
+        &self,
+        operation: &Operation,
+        about: About,
+        conclusion: Conclusion,
+        note: String,
+    ) -> Result<LookedUp, LedgerError> {
         let seen = |about, verdict, next_check| Observation {
             about,
             verdict,
@@ -320,8 +334,13 @@ impl Inner {
             note: Some(note.clone()),
         };
         let uncertain = operation.state.uncertain();
+        // What was found is evidence whatever has happened meanwhile. Anything else was concluded from what stood when it was asked.
+        let expects = match conclusion.verdict {
+            Told::Once(_) => Expects::Anything,
+            Told::OfEach(_) | Told::Nothing => Expects::Version(operation.journal.seq),
+        };
         let mut observations: Vec<Observation> = match conclusion.verdict {
-            Told::Once(verdict) => vec![seen(About::EveryUncertain, verdict, None)],
+            Told::Once(verdict) => vec![seen(about, verdict, None)],
             Told::OfEach(verdict) => {
                 uncertain.iter().map(|one| seen(About::Attempt(one.attempt), verdict.clone(), None)).collect()
             }
@@ -340,7 +359,7 @@ impl Inner {
             key: operation.key.clone(),
             events: observations.into_iter().map(Event::Observe).collect(),
             actor: format!("lookup:{}", self.owner),
-            expects: Expects::Anything,
+            expects,
         };
         tracing::info!(key = %operation.key, said = conclusion.said.name(), "a lookup");
         match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
@@ -372,7 +391,12 @@ impl Inner {
 }
 
 /// Presence first: what was found outweighs what was not.
-fn concluded(operation: &Operation, contract: &Contract, sight: Sight, child: ChildProcess) -> Conclusion {
+fn concluded(
+    operation: &Operation,
+    contract: &Contract,
+    sight: Sight,
+    (child, scope): (ChildProcess, ScopeEquality),
+) -> Conclusion {
     let once = |said, verdict| Conclusion { said, verdict: Told::Once(verdict), earliest: None };
     match presence(&sight.candidates) {
         Presence::Ours(receipt) => once(Said::Found, Verdict::Effect(receipt)),
@@ -385,6 +409,7 @@ fn concluded(operation: &Operation, contract: &Contract, sight: Sight, child: Ch
                 asked_at: sight.asked_at,
                 completeness: sight.completeness,
                 child,
+                scope,
             };
             match absence(&case) {
                 Absence::Proof => Conclusion {
@@ -426,6 +451,41 @@ fn keys_of(operation: &Operation) -> Vec<OutboundKey> {
         }
     }
     keys
+}
+
+/// When the first attempt that left was claimed: what carries one of the keys is not older.
+fn first_left(operation: &Operation) -> Option<Timestamp> {
+    let uncertain = operation.state.uncertain().iter().map(|one| one.claimed_at);
+    let disproved = operation.history.disproved.iter().filter_map(|one| match one.finding {
+        Finding::NoEffect(_) | Finding::Refused => Some(one.claimed_at),
+        Finding::NotSent(_) => None,
+    });
+    uncertain.chain(disproved).min()
+}
+
+/// The attempt under whose key the one thing was found that carries our name: the latest that sent it, an uncertain one before one
+/// that was disproved. An effect of a disproved attempt is a contradiction, and says nothing of a newer one under another key.
+fn attempt_of(
+    operation: &Operation,
+    contract: &Contract,
+    found: &[Candidate],
+    answers: &[Answer],
+    arguments: &serde_json::Value,
+    now: Timestamp,
+) -> Option<AttemptNumber> {
+    let Presence::Ours(_) = presence(found) else { return None };
+    let carries = |key: &OutboundKey| {
+        answers.iter().any(|answer| match read_lookup(contract, answer, std::slice::from_ref(key), arguments, now) {
+            Reading::Found { candidates, .. } => matches!(presence(&candidates), Presence::Ours(_)),
+            Reading::Unreadable => false,
+        })
+    };
+    // Where the destination recognises by what was asked for, every key reads alike, and the question has told them apart.
+    let keys: Vec<OutboundKey> = keys_of(operation).into_iter().filter(|key| carries(key)).collect();
+    let [key] = keys.as_slice() else { return None };
+    let uncertain = operation.state.uncertain().iter().filter(|one| one.outbound_key.as_ref() == Some(key));
+    let disproved = operation.history.disproved.iter().filter(|one| one.outbound_key.as_ref() == Some(key));
+    uncertain.map(|one| one.attempt).max().or_else(|| disproved.map(|one| one.attempt).max())
 }
 
 /// The child that may still be at work decides.

@@ -251,7 +251,7 @@ impl Inner {
             key: operation.key.clone(),
             events: vec![Event::Observe(seen)],
             actor: format!("reconciler:{}", self.owner),
-            expects: Expects::Anything,
+            expects: Expects::Version(operation.journal.seq),
         };
         self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await?;
         Ok(())

@@ -196,6 +196,7 @@ impl Life {
             asked_at: tick(asked.at),
             completeness: Completeness::Whole,
             child: ChildProcess::NotOne,
+            scope: ScopeEquality::Same,
         });
         let verdict = match says {
             Absence::Proof => Verdict::NoEffect(NoEffect::ProvedAbsent),

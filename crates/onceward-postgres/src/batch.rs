@@ -247,6 +247,28 @@ pub(crate) fn locks(effects: &[(&OperationKey, &EffectId)], probes: &[(&Operatio
     hashes
 }
 
+/// What a job is decided on beside its own row: two jobs that share one are decided one after the other, each on what the other has
+/// written.
+pub(crate) fn shared(job: &Job) -> Vec<i64> {
+    match &job.command {
+        Command::Open(opening) => {
+            let probe = opening.probe.as_ref().map(|probe| (&opening.operation.key, probe));
+            locks(&[], probe.as_slice())
+        }
+        Command::Step(step) => {
+            let effect = transact::step_wants(step).effect.map(|effect| (&step.key, effect));
+            locks(effect.as_slice(), &[])
+        }
+        Command::Beat { .. }
+        | Command::ForgetOwner(_)
+        | Command::Pin { .. }
+        | Command::PutCredential(_)
+        | Command::RevokeCredential { .. }
+        | Command::Restore(_)
+        | Command::CloseRestores { .. } => Vec::new(),
+    }
+}
+
 fn split<'a>(keys: impl Iterator<Item = &'a OperationKey>) -> (Vec<String>, Vec<String>) {
     keys.map(|key| (key.tenant.to_string(), key.id.to_string())).unzip()
 }

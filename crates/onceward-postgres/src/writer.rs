@@ -270,10 +270,20 @@ pub(crate) async fn reach(link: &Link) -> Result<(), Fault> {
     if link.is_in_doubt() { Err(Fault::Late("the standby")) } else { Ok(()) }
 }
 
-/// The first job of each key, and the others: two events of one row cannot be decided at one time.
+/// The first job of each key, and the others: two events of one row cannot be decided at one time, and neither can two calls that
+/// may be one intention, or two receipts of one effect.
 fn apart(jobs: Vec<Job>) -> (Vec<Job>, Vec<Job>) {
-    let mut seen: HashSet<OperationKey> = HashSet::new();
-    jobs.into_iter().partition(|job| job.key().is_none_or(|key| seen.insert(key.clone())))
+    let mut keys: HashSet<OperationKey> = HashSet::new();
+    let mut shared: HashSet<i64> = HashSet::new();
+    jobs.into_iter().partition(|job| {
+        let own = batch::shared(job);
+        let free = job.key().is_none_or(|key| !keys.contains(key)) && own.iter().all(|number| !shared.contains(number));
+        if free {
+            keys.extend(job.key().cloned());
+            shared.extend(own);
+        }
+        free
+    })
 }
 
 /// How long a closing store waits between two looks.

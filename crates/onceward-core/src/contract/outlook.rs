@@ -160,6 +160,7 @@ impl Contract {
             ended_at: Some(sent),
             cause,
             absences: 0,
+            absent_at: None,
         }];
         let case = |now| RedriveCase {
             pinned: self,

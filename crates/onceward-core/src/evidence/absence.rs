@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::redrive::ScopeEquality;
 use super::{Completeness, finished_at};
 use crate::contract::{AbsenceIsProof, Contract, Lookup, Recognised};
 use crate::event::Cause;
@@ -32,6 +33,8 @@ pub struct AbsenceCase<'a> {
     pub completeness: Completeness,
     /// Whether the destination is a child process.
     pub child: ChildProcess,
+    /// Whether the question went to the place where the attempts went: what another account does not have, this one may.
+    pub scope: ScopeEquality,
 }
 
 /// What an empty answer says.
@@ -83,6 +86,8 @@ pub enum Silence {
     KeyMismatch,
     /// The child process may still be at work.
     ChildMayLive,
+    /// Another place was asked than the attempts went to, or nobody can say that it was the same.
+    OtherScope,
 }
 
 /// What it says that a lookup found nothing.
@@ -92,6 +97,12 @@ pub fn absence(case: &AbsenceCase<'_>) -> Absence {
         Ok(earliest) => earliest,
         Err(why) => return Absence::SaysNothing { why, earliest: None },
     };
+    match case.scope {
+        ScopeEquality::Same => {}
+        ScopeEquality::Different | ScopeEquality::Unprovable => {
+            return Absence::SaysNothing { why: Silence::OtherScope, earliest: None };
+        }
+    }
     if case.completeness == Completeness::Cut {
         return Absence::SaysNothing { why: Silence::CutList, earliest: Some(earliest) };
     }
@@ -104,6 +115,11 @@ pub fn absence(case: &AbsenceCase<'_>) -> Absence {
     let Some(lookup) = &case.contract.lookup else {
         return Absence::SaysNothing { why: Silence::NotProof, earliest: None };
     };
+    // Two answers within the time that an answer may lag are one look at one snapshot.
+    let again = case.uncertain.iter().filter_map(|attempt| attempt.absent_at).max().map(|at| at.plus(pause(lookup)));
+    if let Some(again) = again.filter(|again| case.asked_at < *again) {
+        return Absence::SaysNothing { why: Silence::TooEarly, earliest: Some(again) };
+    }
     // The attempt that was missed least often decides: the proof is about all of them.
     let before = case.uncertain.iter().map(|attempt| attempt.absences).min().unwrap_or(0);
     let so_far = before.saturating_add(1);

@@ -78,6 +78,7 @@ fn attempt(number: u32) -> Uncertain {
         ended_at: None,
         cause: Cause::ReplyLost,
         absences: 0,
+        absent_at: None,
     }
 }
 
@@ -257,7 +258,14 @@ fn a_redrive_is_covered_by_the_contract_it_was_made_with_and_by_the_one_that_hol
 }
 
 fn nothing_found<'a>(contract: &'a Contract, uncertain: &'a [Uncertain], asked_at: Timestamp) -> AbsenceCase<'a> {
-    AbsenceCase { contract, uncertain, asked_at, completeness: Completeness::Whole, child: ChildProcess::NotOne }
+    AbsenceCase {
+        contract,
+        uncertain,
+        asked_at,
+        completeness: Completeness::Whole,
+        child: ChildProcess::NotOne,
+        scope: ScopeEquality::Same,
+    }
 }
 
 #[test]
@@ -300,6 +308,12 @@ fn what_proves_nothing_says_why() {
     assert_eq!(silence(cut), Silence::CutList);
     let child = AbsenceCase { child: ChildProcess::MayLive, ..nothing_found(&listed, &ready, late) };
     assert_eq!(silence(child), Silence::ChildMayLive);
+    for scope in [ScopeEquality::Different, ScopeEquality::Unprovable] {
+        let elsewhere = AbsenceCase { scope, ..nothing_found(&listed, &ready, late) };
+        assert_eq!(silence(elsewhere), Silence::OtherScope);
+    }
+    let a_moment_ago = [Uncertain { absent_at: Some(late), ..ready[0].clone() }];
+    assert_eq!(silence(nothing_found(&listed, &a_moment_ago, late)), Silence::TooEarly);
     let memory = contract(&LISTED.replace("operated", "memory"));
     assert_eq!(silence(nothing_found(&memory, &ready, late)), Silence::Hearsay);
     let mut unbounded = listed.clone();

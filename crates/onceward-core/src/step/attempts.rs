@@ -17,6 +17,7 @@ pub(super) fn uncertain(attempt: &Attempt, cause: &Cause, source: &Source, at: T
         ended_at: ended(source, at),
         cause: cause.clone(),
         absences: 0,
+        absent_at: None,
     };
     lose(&mut one, cause, at);
     one
@@ -25,8 +26,9 @@ pub(super) fn uncertain(attempt: &Attempt, cause: &Cause, source: &Source, at: T
 /// When the connection of an attempt ended, where whoever speaks has seen it end.
 const fn ended(source: &Source, at: Timestamp) -> Option<Timestamp> {
     match source {
-        Source::Owner(_) | Source::LateAnswer => Some(at),
-        Source::Recovery { .. } | Source::Lookup | Source::Webhook | Source::Operator { .. } | Source::Restore => None,
+        // Nobody saw the connection of a lost owner end, but it had not ended for certain before its owner was found to be gone.
+        Source::Owner(_) | Source::LateAnswer | Source::Recovery { .. } => Some(at),
+        Source::Lookup | Source::Webhook | Source::Operator { .. } | Source::Restore => None,
     }
 }
 
@@ -55,6 +57,7 @@ pub(super) fn forgotten(history: &mut History, at: Timestamp) -> Uncertain {
         ended_at: None,
         cause: Cause::Restored,
         absences: 0,
+        absent_at: None,
     }
 }
 
@@ -102,11 +105,15 @@ pub(super) fn note_loss(
 
 fn lose(one: &mut Uncertain, cause: &Cause, at: Timestamp) {
     match cause {
-        Cause::AbsentOnce => one.absences = one.absences.saturating_add(1),
+        Cause::AbsentOnce => {
+            one.absences = one.absences.saturating_add(1);
+            one.absent_at = Some(at);
+        }
         // What the ledger has forgotten may have been sent at any time until the restore, under the same number.
         Cause::Restored => {
             one.cause = Cause::Restored;
             one.absences = 0;
+            one.absent_at = None;
             one.ended_at = None;
             one.send_before = one.send_before.max(at);
         }
@@ -123,6 +130,7 @@ fn lose(one: &mut Uncertain, cause: &Cause, at: Timestamp) {
         | Cause::FunctionFailed => {
             one.cause = cause.clone();
             one.absences = 0;
+            one.absent_at = None;
         }
     }
 }
@@ -138,9 +146,24 @@ pub(super) fn sent_after_all(
     if *cause == Cause::AbsentOnce {
         return None;
     }
-    match history.disproved(attempt)?.finding {
-        Finding::NotSent(_) => {}
-        Finding::NoEffect(_) | Finding::Refused => return None,
+    match (history.disproved(attempt)?.finding, cause) {
+        (Finding::NotSent(_), _) => {}
+        // The destination's own word that something is there, however it was proved that nothing would be.
+        (
+            Finding::NoEffect(_) | Finding::Refused,
+            Cause::Accepted { .. } | Cause::InFlightElsewhere | Cause::AlreadyExists { .. } | Cause::KeyMismatch,
+        ) => {}
+        (
+            Finding::NoEffect(_) | Finding::Refused,
+            Cause::ReplyLost
+            | Cause::ReplyUnreadable
+            | Cause::ServerError
+            | Cause::OwnerLost
+            | Cause::SettleOverdue
+            | Cause::FunctionFailed
+            | Cause::AbsentOnce
+            | Cause::Restored,
+        ) => return None,
     }
     history.disagree(DisagreementKind::SentAfterAll, at);
     reopen(attempt, history).map(|one| Uncertain { cause: cause.clone(), ..one })
@@ -162,6 +185,7 @@ pub(super) fn reopen(attempt: AttemptNumber, history: &mut History) -> Option<Un
         ended_at: None,
         cause: Cause::KeyMismatch,
         absences: 0,
+        absent_at: None,
     })
 }
 

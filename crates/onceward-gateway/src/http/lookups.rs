@@ -36,6 +36,7 @@ pub(super) async fn look_up(
             Problem::invalid_request(format!("the body: {error}; nothing was recorded, send it again"))
         })?;
         let report = report.read(ledger.clock().now())?;
+        let allowed = grant.to_report(&operation).map_err(LedgerError::from)?;
         app.detached(async move { ledger.report_lookup(&allowed, &operation, report).await }).await?
     };
     let looked = match asked {

@@ -137,3 +137,25 @@ pub(super) async fn what_a_call_may_repeat_is_found_by_a_read(store: Arc<dyn Sto
     assert_eq!(found().await, ["one"], "what is settled is near for a while, and only an equal one");
     assert_eq!(store.get(&key("acme", "five")).await.expect("readable"), None);
 }
+
+pub(super) async fn equal_calls_without_identity_at_once_are_one_operation(store: Arc<dyn Store>) {
+    for round in 0..8 {
+        let mark = format!("mark-{round}");
+        // All are submitted before any is answered, so that a store may take them together.
+        let replies: Vec<_> = (0..40)
+            .map(|n| {
+                let call = Sample::new("acme", &format!("held-{round}-{n}")).without_identity(&mark, &mark);
+                store.submit(call.claimed("owner-1"), Priority::Claim)
+            })
+            .collect();
+        let mut opened = 0;
+        for reply in replies {
+            match reply.await.expect("the store takes it") {
+                Applied::Opened(_) => opened += 1,
+                Applied::Suspected(_) => {}
+                other => panic!("neither opened nor held: {other:?}"),
+            }
+        }
+        assert_eq!(opened, 1);
+    }
+}

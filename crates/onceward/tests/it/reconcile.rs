@@ -580,3 +580,26 @@ async fn a_destination_that_is_stuck_takes_four_places_and_holds_nobody_else_up(
     until(&ledger, "stuck-0", |_| stuck.waiting.load(Ordering::SeqCst) == 4).await;
     assert_eq!(stuck.most.load(Ordering::SeqCst), 4);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_account_does_not_have_proves_nothing() {
+    let (stage, clock) = (Stage::new(), Movable::default());
+    let ledger = ledger(&stage, &clock).await;
+    let first = Arc::new(Helpdesk::new(LISTED, [Act::DoneReplyLost]));
+    let mut elsewhere = Helpdesk::new(LISTED, []);
+    elsewhere.scope = "account two".to_owned();
+    let elsewhere = Arc::new(elsewhere);
+    ledger.reconcile(Arc::new(Only(elsewhere.clone())));
+    drop(ledger.execute(&allowed(), once("op-1", "printer"), first.clone(), PATIENCE).await.unwrap());
+    let lost = until(&ledger, "op-1", |one| matches!(one.state, State::Unknown(_))).await;
+    clock.forward(Duration::from_secs(3600));
+    let may = crate::stage::operator().to_lookup(&lost).unwrap();
+    for _ in 0..4 {
+        let key = lost.key.clone();
+        let now = ledger.store().get(&key).await.unwrap().unwrap();
+        let asked = ledger.look_up(&may, &now).await.unwrap();
+        assert_eq!((asked.said, asked.operation.state.name()), (Said::SaysNothing, "unknown"));
+        clock.forward(Duration::from_secs(600));
+    }
+    assert_eq!((first.effects(), elsewhere.effects()), (1, 0));
+}

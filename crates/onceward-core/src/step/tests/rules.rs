@@ -192,6 +192,19 @@ fn r10_answers_without_the_effect_count_only_in_a_row() {
 }
 
 #[test]
+fn r1_a_late_word_that_something_is_there_contradicts_a_proof_of_absence() {
+    let absent = does(&lost(), observe(about(1), Verdict::NoEffect(NoEffect::ProvedAbsent), Source::Lookup));
+    assert_eq!(absent.state.name(), "approved");
+    let late = |cause| does(&absent, observe(about(1), Verdict::Lost(cause), Source::LateAnswer));
+    for cause in [Cause::Accepted { handle: None }, Cause::InFlightElsewhere, Cause::KeyMismatch] {
+        let after = late(cause);
+        assert_eq!(after.state.name(), "unknown");
+        assert!(after.history.in_disagreement());
+    }
+    assert_eq!(late(Cause::ReplyLost).state.name(), "approved", "that it heard nothing either says nothing");
+}
+
+#[test]
 fn a_lookup_that_found_nothing_must_name_the_attempts_it_was_asked_about() {
     let two = attempted(&lost(), Verdict::Lost(Cause::ReplyLost));
     for verdict in

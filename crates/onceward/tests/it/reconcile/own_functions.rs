@@ -41,7 +41,7 @@ async fn report(ledger: &Ledger, found: Vec<Candidate>, asked_ago: Duration) -> 
         id: crate::stage::id("op-1"),
     };
     let operation = ledger.store().get(&key).await.unwrap().unwrap();
-    let may = application().to_lookup(&operation).unwrap();
+    let may = application().to_report(&operation).unwrap();
     let report = Report { asked_ago, found, completeness: Completeness::Whole, note: None };
     ledger.report_lookup(&may, &operation, report).await.unwrap().said
 }
@@ -81,6 +81,8 @@ async fn what_an_application_does_not_find_frees_its_operation_only_after_its_ow
     clock.forward(Duration::from_secs(200));
     assert_eq!(report(&ledger, Vec::new(), Duration::from_secs(150)).await, Said::SaysNothing, "asked too early");
     assert_eq!(report(&ledger, Vec::new(), Duration::ZERO).await, Said::AbsentSoFar);
+    assert_eq!(report(&ledger, Vec::new(), Duration::ZERO).await, Said::SaysNothing, "one look is not two answers");
+    clock.forward(Duration::from_secs(6));
     assert_eq!(report(&ledger, Vec::new(), Duration::ZERO).await, Said::ProvedAbsent);
     let again = ledger.claim(&allowed(), call("op-1", "printer"), Duration::from_secs(60)).await.unwrap();
     assert!(matches!(again, ClaimAnswer::Granted(_)));
@@ -96,4 +98,40 @@ async fn without_a_bound_nothing_that_is_not_found_ever_frees_it() {
     for _ in 0..3 {
         assert_eq!(report(&ledger, Vec::new(), Duration::ZERO).await, Said::SaysNothing);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_calls_reports_on_its_own_operations_only() {
+    let (stage, clock) = (Stage::new(), Movable::default());
+    let ledger = ledger(&stage, &clock).await;
+    ledger.reconcile(Arc::new(Only(Arc::new(Helpdesk::new(KEYED, [])))));
+    failed(&ledger, Some(Duration::ZERO)).await;
+    let key = onceward::core::key::OperationKey {
+        tenant: onceward::core::key::TenantId::parse("acme").unwrap(),
+        id: crate::stage::id("op-1"),
+    };
+    let operation = ledger.store().get(&key).await.unwrap().unwrap();
+    assert!(grant("acme", "somebody-else", &Scope::APPLICATION).to_report(&operation).is_err());
+    assert!(application().to_report(&operation).is_ok());
+    assert!(grant("acme", "auditor", &[Scope::Read, Scope::Lookup]).to_report(&operation).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_has_one_kind_of_runner() {
+    let (stage, clock) = (Stage::new(), Movable::default());
+    let ledger = ledger(&stage, &clock).await;
+    let helpdesk = Arc::new(Helpdesk::new(KEYED, []));
+    ledger.reconcile(Arc::new(Only(helpdesk.clone())));
+    let mut proposed = call("gateways", "printer");
+    proposed.approval = onceward::call::Approval::Required;
+    drop(ledger.execute(&allowed(), proposed.clone(), helpdesk.clone(), PATIENCE).await.unwrap());
+    let version = onceward::store::Expects::Anything;
+    ledger.approve(&crate::stage::operator(), &crate::stage::id("gateways"), version).await.unwrap();
+    let claimed = ledger.claim(&allowed(), proposed.clone(), Duration::from_secs(60)).await;
+    assert!(matches!(claimed, Err(onceward::LedgerError::OtherRunner { .. })), "{claimed:?}");
+    let told = ledger.execute(&allowed(), proposed, helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!((told.outcome, helpdesk.effects()), (Outcome::Executed, 1));
+    failed(&ledger, None).await;
+    let told = ledger.execute(&allowed(), call("op-1", "printer"), helpdesk.clone(), PATIENCE).await.unwrap();
+    assert_eq!((told.outcome, helpdesk.effects()), (Outcome::Unknown, 1), "the gateway sends nothing for it");
 }
