@@ -87,6 +87,7 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::NotFound | LedgerError::Denied => Self::plain(error.code()),
             LedgerError::Illegal(_)
+            | LedgerError::OtherRunner { .. }
             | LedgerError::Moved(_)
             | LedgerError::ApprovalVoid
             | LedgerError::Unresolved { .. }
