@@ -5,7 +5,7 @@ use onceward_core::decision::{DecisionCase, Offer, Runs, irreversible_at, offers
 use onceward_core::evidence::ScopeEquality;
 use onceward_core::journal::Entry;
 use onceward_core::key::{Generation, OperationId};
-use onceward_core::operation::Operation;
+use onceward_core::operation::{Dispatcher, Operation};
 use onceward_core::time::Timestamp;
 
 pub use onceward_core::decision::{Choice, Decision, Evidence, FileHash, Reason};
@@ -111,7 +111,11 @@ impl Inner {
     ) -> T {
         let keys = |generation: Generation| self.secret.outbound_key(&operation.key, generation);
         let parts = prospect.map(Prospect::parts);
-        let own = operation.terms.pin.as_ref().is_none_or(|pin| pin.scope == limits::OWN_FUNCTION_SCOPE);
+        let own = match &operation.terms.pin {
+            Some(pin) => pin.scope == limits::OWN_FUNCTION_SCOPE,
+            // What was added to the outbox in SQL names no destination, and is sent to one all the same.
+            None => operation.terms.dispatch == Dispatcher::Caller,
+        };
         ask(&DecisionCase {
             operation,
             runs: if own { Runs::Application } else { Runs::Destination },

@@ -20,6 +20,7 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../schema/0001.sql") },
     Migration { version: 2, sql: include_str!("../schema/0002.sql") },
+    Migration { version: 3, sql: include_str!("../schema/0003.sql") },
 ];
 
 /// "onceward", as a number: the lock that whoever migrates holds until its transaction ends.

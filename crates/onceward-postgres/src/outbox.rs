@@ -96,3 +96,14 @@ fn lane_lock(tenant: &TenantId, lane: &Lane) -> i64 {
     let bytes: [u8; 32] = hash.finalize().into();
     i64::from_be_bytes(bytes[..8].try_into().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_has_the_same_lock_in_a_batch_as_in_sql() {
+        let (tenant, lane) = (TenantId::parse("acme").unwrap(), Lane::parse("lane-7").unwrap());
+        assert_eq!(lane_lock(&tenant, &lane), -6_551_699_934_608_582_277);
+    }
+}

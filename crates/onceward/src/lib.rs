@@ -35,7 +35,7 @@ pub mod local;
 pub use onceward_core as core;
 pub use onceward_ledger::{
     Intervals, Ledger, LedgerError, Settings, application, approvals, authorize, call, clock, credential, decisions,
-    destination, directory, ledger, lookup, operations, recover, runtime, store,
+    destination, directory, ledger, lookup, operations, outbox, recover, runtime, store,
 };
 #[cfg(feature = "postgres")]
 pub use onceward_postgres as postgres;

@@ -1,5 +1,10 @@
-//! What the outbox and its dispatcher must do on every store: [`exercise_outbox`] runs the engine over ledgers that a test gives,
-//! with a destination that counts.
+//! What the outbox and its dispatcher must do on every store: [`outbox_suite`](crate::outbox_suite) runs the engine over ledgers
+//! that a test gives, with a destination that counts. The names of the functions are the promises.
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    reason = "each says by its name what it promises, and panics where it does not hold"
+)]
 
 mod stage;
 
@@ -17,30 +22,37 @@ use crate::outbox::{Entry, OutboxError};
 use crate::store::{Command, Expects, Priority};
 use crate::testkit::now;
 
-/// Runs the whole suite; `make` gives a new, empty ledger each time, on the machine's clock.
-///
-/// # Panics
-/// When a promise is broken; the message says which.
-pub async fn exercise_outbox<F, M>(make: M)
-where
-    M: Fn() -> F,
-    F: Future<Output = Box<dyn Stage>>,
-{
-    what_is_rolled_back_is_never_sent(Play::new(make().await).await).await;
-    what_is_committed_is_sent_once_by_two_dispatchers(Play::new(make().await).await).await;
-    what_was_committed_before_a_restart_is_sent_after_it(Play::new(make().await).await).await;
-    a_lane_is_sent_in_the_order_of_commits(Play::new(make().await).await).await;
-    a_lane_keeps_its_order_through_retries(Play::new(make().await).await).await;
-    an_unknown_head_blocks_its_lane_until_somebody_decides(Play::new(make().await).await).await;
-    a_proposed_head_blocks_its_lane_until_it_is_approved(Play::new(make().await).await).await;
-    r108_an_entry_that_nobody_took_is_not_marked_as_sent(Play::new(make().await).await).await;
-    whoever_may_no_longer_call_is_no_longer_sent_for(Play::new(make().await).await).await;
-    a_repetition_by_its_caller_does_not_jump_the_lane(Play::new(make().await).await).await;
-    an_id_is_one_intention_in_the_outbox_too(Play::new(make().await).await).await;
-    an_entry_whose_deadline_passed_is_closed_and_frees_its_lane(Play::new(make().await).await).await;
+/// One test for each promise, on stages that the function of this name makes.
+#[macro_export]
+macro_rules! outbox_suite {
+    ($make:ident) => {
+        $crate::outbox_suite! { $make:
+            what_is_rolled_back_is_never_sent,
+            what_is_committed_is_sent_once_by_two_dispatchers,
+            what_was_committed_before_a_restart_is_sent_after_it,
+            a_lane_is_sent_in_the_order_of_commits,
+            a_lane_keeps_its_order_through_retries,
+            an_unknown_head_blocks_its_lane_until_somebody_decides,
+            a_proposed_head_blocks_its_lane_until_it_is_approved,
+            r108_an_entry_that_nobody_took_is_not_marked_as_sent,
+            whoever_may_no_longer_call_is_no_longer_sent_for,
+            a_repetition_by_its_caller_does_not_jump_the_lane,
+            an_id_is_one_intention_in_the_outbox_too,
+            an_entry_whose_deadline_passed_is_closed_and_frees_its_lane
+        }
+    };
+    ($make:ident: $($promise:ident),*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $promise() {
+                $crate::testkit::outbox::$promise($make().await).await;
+            }
+        )*
+    };
 }
 
-async fn what_is_rolled_back_is_never_sent(play: Play) {
+pub async fn what_is_rolled_back_is_never_sent(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let gone = play.opening(&call("gone", None)).await;
     let kept = play.opening(&call("kept", None)).await;
     play.business(vec![gone], End::RolledBack).await;
@@ -51,7 +63,8 @@ async fn what_is_rolled_back_is_never_sent(play: Play) {
     assert_eq!(play.find("gone").await, None);
 }
 
-async fn what_is_committed_is_sent_once_by_two_dispatchers(play: Play) {
+pub async fn what_is_committed_is_sent_once_by_two_dispatchers(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let other = play.another().await;
     play.ledger.dispatch_outbox(play.directory());
     other.dispatch_outbox(play.directory());
@@ -74,7 +87,8 @@ async fn what_is_committed_is_sent_once_by_two_dispatchers(play: Play) {
     assert_eq!(sent, ids, "each is sent once");
 }
 
-async fn what_was_committed_before_a_restart_is_sent_after_it(play: Play) {
+pub async fn what_was_committed_before_a_restart_is_sent_after_it(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let opening = play.opening(&call("order-1", None)).await;
     play.business(vec![opening], End::Committed).await;
     play.ledger.shut_down(Duration::from_secs(5)).await;
@@ -85,7 +99,8 @@ async fn what_was_committed_before_a_restart_is_sent_after_it(play: Play) {
     assert_eq!(play.requests(), ["order-1"]);
 }
 
-async fn a_lane_is_sent_in_the_order_of_commits(play: Play) {
+pub async fn a_lane_is_sent_in_the_order_of_commits(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     // The first one to be made is the last one to be committed.
     let mut openings = Vec::new();
     for id in ["made-first", "made-second", "made-third"] {
@@ -99,7 +114,8 @@ async fn a_lane_is_sent_in_the_order_of_commits(play: Play) {
     assert_eq!(play.requests(), ["made-third", "made-second", "made-first"]);
 }
 
-async fn a_lane_keeps_its_order_through_retries(play: Play) {
+pub async fn a_lane_keeps_its_order_through_retries(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     play.acts("one", &[Act::NoConnection, Act::NoConnection]);
     play.acts("two", &[Act::NoConnection]);
     let mut openings = Vec::new();
@@ -114,7 +130,8 @@ async fn a_lane_keeps_its_order_through_retries(play: Play) {
     assert_eq!(play.find("one").await.unwrap().history.attempts, 3);
 }
 
-async fn an_unknown_head_blocks_its_lane_until_somebody_decides(play: Play) {
+pub async fn an_unknown_head_blocks_its_lane_until_somebody_decides(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     play.acts("head", &[Act::ReplyLost]);
     let mut openings = Vec::new();
     for (id, lane) in [("head", "acme"), ("behind", "acme"), ("elsewhere", "other")] {
@@ -139,7 +156,8 @@ async fn an_unknown_head_blocks_its_lane_until_somebody_decides(play: Play) {
     assert_eq!(play.requests().iter().filter(|id| *id == "head").count(), 1, "skipped, and not sent again");
 }
 
-async fn a_proposed_head_blocks_its_lane_until_it_is_approved(play: Play) {
+pub async fn a_proposed_head_blocks_its_lane_until_it_is_approved(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let head = play.opening(&with_approval(call("head", Some("lane")))).await;
     let behind = play.opening(&call("behind", Some("lane"))).await;
     let free = play.opening(&call("free", None)).await;
@@ -153,7 +171,8 @@ async fn a_proposed_head_blocks_its_lane_until_it_is_approved(play: Play) {
     assert_eq!(play.requests(), ["free", "head", "behind"]);
 }
 
-async fn r108_an_entry_that_nobody_took_is_not_marked_as_sent(play: Play) {
+pub async fn r108_an_entry_that_nobody_took_is_not_marked_as_sent(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     // As often as one run of a claim tries.
     play.acts("order-1", &[Act::NoConnection; 3]);
     let opening = play.opening(&call("order-1", None)).await;
@@ -167,7 +186,8 @@ async fn r108_an_entry_that_nobody_took_is_not_marked_as_sent(play: Play) {
     assert_eq!((play.requests(), done.history.attempts), (vec!["order-1".to_owned()], 4));
 }
 
-async fn whoever_may_no_longer_call_is_no_longer_sent_for(play: Play) {
+pub async fn whoever_may_no_longer_call_is_no_longer_sent_for(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let credential = |id: &str, revoked_at| {
         let hash = CredentialHash::of(id);
         let grant = grant("agent", &Scope::AGENT);
@@ -186,7 +206,8 @@ async fn whoever_may_no_longer_call_is_no_longer_sent_for(play: Play) {
     assert_eq!(play.requests(), ["order-2", "order-1"]);
 }
 
-async fn a_repetition_by_its_caller_does_not_jump_the_lane(play: Play) {
+pub async fn a_repetition_by_its_caller_does_not_jump_the_lane(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let (one, two) = (call("one", Some("lane")), call("two", Some("lane")));
     let openings = vec![play.opening(&one).await, play.opening(&two).await];
     play.business(openings, End::Committed).await;
@@ -199,7 +220,8 @@ async fn a_repetition_by_its_caller_does_not_jump_the_lane(play: Play) {
     assert_eq!((told.outcome, play.requests().len()), (Outcome::Replayed, 2));
 }
 
-async fn an_id_is_one_intention_in_the_outbox_too(play: Play) {
+pub async fn an_id_is_one_intention_in_the_outbox_too(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let message = call("message-1", None);
     let first = play.business(vec![play.opening(&message).await], End::Committed).await;
     assert!(matches!(first[..], [Entry::Added(_)]));
@@ -221,7 +243,8 @@ async fn an_id_is_one_intention_in_the_outbox_too(play: Play) {
     assert_eq!(play.requests().len(), 2);
 }
 
-async fn an_entry_whose_deadline_passed_is_closed_and_frees_its_lane(play: Play) {
+pub async fn an_entry_whose_deadline_passed_is_closed_and_frees_its_lane(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
     let late = stage::until_then(call("late", Some("lane")), Duration::ZERO);
     let openings = vec![play.opening(&late).await, play.opening(&call("next", Some("lane"))).await];
     play.business(openings, End::Committed).await;

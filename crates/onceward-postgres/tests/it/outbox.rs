@@ -1,13 +1,20 @@
 //! The outbox in the transactions of a business in the same database.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use onceward_cluster::Database;
+use onceward_core::journal;
+use onceward_core::key::{Lane, TenantId};
+use onceward_core::operation::Dispatcher;
 use onceward_core::outbound::LedgerSecret;
+use onceward_core::state::State;
+use onceward_ledger::clock::{Clock, SystemClock};
 use onceward_ledger::outbox::Entry;
+use onceward_ledger::outbox_suite;
 use onceward_ledger::store::{BoxFuture, Opening, Store};
-use onceward_ledger::testkit::now;
-use onceward_ledger::testkit::outbox::{End, Stage, exercise_outbox};
+use onceward_ledger::testkit::outbox::{End, Stage};
+use onceward_ledger::testkit::{key, now};
 use onceward_postgres::tokio_postgres::{Client, NoTls};
 use onceward_postgres::{PostgresStore, approve_in};
 
@@ -27,7 +34,8 @@ impl Shop {
     }
 
     async fn client(&self) -> Client {
-        let (client, connection) = onceward_postgres::tokio_postgres::connect(self.database.url(), NoTls).await.unwrap();
+        let (client, connection) =
+            onceward_postgres::tokio_postgres::connect(self.database.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
@@ -66,7 +74,73 @@ impl Stage for Shop {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_outbox_on_postgres_does_what_every_outbox_must() {
-    exercise_outbox(|| async { Box::new(Shop::new().await) as Box<dyn Stage> }).await;
+async fn shop() -> Box<dyn Stage> {
+    Box::new(Shop::new().await)
+}
+
+outbox_suite!(shop);
+
+const APPROVE: &str =
+    "SELECT verdict, state FROM onceward.approve_operation('acme', $1, 'agent', 'create_order', '1', $2, $3)";
+
+async fn approve(client: &Client, id: &str, arguments: &str, lane: Option<&str>) -> (String, Option<String>) {
+    let row = client.query_one(APPROVE, &[&id, &arguments, &lane]).await.unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_made_in_sql_is_what_the_ledger_would_have_made_and_keeps_its_place() {
+    let shop = Shop::new().await;
+    let store = shop.open().await;
+    let (one, two) = (shop.client().await, shop.client().await);
+    let item = r#"{ "item": "printer" }"#;
+    // The first one holds the lane, so that the second one's transaction waits, and comes after it.
+    one.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(approve(&one, "first", item, Some("lane")).await, ("added".to_owned(), Some("approved".to_owned())));
+    let waiting = tokio::spawn(async move { (approve(&two, "second", item, Some("lane")).await, two) });
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    let deadline = SystemClock.uptime() + Duration::from_secs(30);
+    while shop.database.sql(held).unwrap().trim() == "0" {
+        assert!(SystemClock.uptime() < deadline, "nobody waits for the lane");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!waiting.is_finished());
+    one.batch_execute("COMMIT").await.unwrap();
+    let (second, two) = waiting.await.unwrap();
+    assert_eq!(second.0, "added");
+
+    assert_eq!(approve(&two, "first", item, Some("lane")).await.0, "existing");
+    assert_eq!(approve(&two, "first", r#"{"item":"desk"}"#, None).await.0, "conflict");
+    let lane = Lane::parse("lane").unwrap();
+    let tenant = TenantId::parse("acme").unwrap();
+    assert_eq!(store.lane_head(&tenant, &lane).await.unwrap(), Some(key("acme", "first")));
+    let ready = store.ready(0, 10).await.unwrap();
+    assert_eq!(ready.rows.iter().map(|row| row.key.id.as_str()).collect::<Vec<_>>(), ["first"]);
+    for id in ["first", "second"] {
+        let operation = store.get(&key("acme", id)).await.unwrap().unwrap();
+        let entries = store.journal(&operation.key, 0, 10).await.unwrap();
+        assert_eq!(journal::verify(&entries, operation.journal), Ok(()));
+        assert!(matches!(operation.state, State::Approved(_)));
+        assert_eq!(operation.terms.dispatch, Dispatcher::Auto);
+    }
+
+    two.batch_execute(
+        "BEGIN; SELECT onceward.approve_operation('acme', 'gone', 'agent', 'create_order', '1', '{}'); ROLLBACK",
+    )
+    .await
+    .unwrap();
+    assert_eq!(store.get(&key("acme", "gone")).await.unwrap(), None);
+    two.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    let refused = two.query_one(APPROVE, &[&"third", &item, &Some("lane")]).await.unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("READ COMMITTED"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_has_the_same_lock_in_sql_as_in_a_batch() {
+    let shop = Shop::new().await;
+    // `outbox.rs` makes this number of the same names, in a test of its own.
+    assert_eq!(
+        shop.database.sql("SELECT onceward.lane_lock('acme', 'lane-7')").unwrap().trim(),
+        "-6551699934608582277"
+    );
 }

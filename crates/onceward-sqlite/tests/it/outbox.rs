@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use onceward_core::outbound::LedgerSecret;
 use onceward_ledger::outbox::Entry;
+use onceward_ledger::outbox_suite;
 use onceward_ledger::store::{BoxFuture, Opening, Store};
 use onceward_ledger::testkit::now;
-use onceward_ledger::testkit::outbox::{End, Stage, exercise_outbox};
+use onceward_ledger::testkit::outbox::{End, Stage};
 use onceward_sqlite::rusqlite::{Connection, TransactionBehavior};
 use onceward_sqlite::{SqliteStore, approve_in};
 
@@ -74,7 +75,8 @@ impl Stage for Shop {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_outbox_on_sqlite_does_what_every_outbox_must() {
-    exercise_outbox(|| async { Box::new(Shop::new()) as Box<dyn Stage> }).await;
+async fn shop() -> Box<dyn Stage> {
+    Box::new(Shop::new())
 }
+
+outbox_suite!(shop);

@@ -10,6 +10,7 @@ mod kill;
 mod local;
 #[cfg(feature = "postgres")]
 mod local_postgres;
+mod outbox;
 mod purge;
 mod reconcile;
 mod recovery;
