@@ -325,7 +325,7 @@ impl App {
 
     /// Checks arguments before anything is claimed. An operation that exists is compared under the definition that it was
     /// made with, so that a stricter schema does not turn a repetition into a refusal.
-    async fn check(
+    pub(crate) async fn check(
         &self,
         tool: &Tool,
         allowed: &Authorized<Execute>,

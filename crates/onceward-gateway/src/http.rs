@@ -40,7 +40,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/v1/tools", &["get"], get(calls::list_tools)),
         ("/v1/tools/{tool}/calls", &["post"], post(calls::call)),
         ("/v1/tools/{tool}/explanations", &["post"], post(explanations::explain)),
-        ("/v1/operations", &["get"], get(operations::list)),
+        ("/v1/operations", &["get", "post"], get(operations::list).post(calls::later)),
         ("/v1/operations/{id}", &["get"], get(operations::show)),
         ("/v1/operations/{id}/journal", &["get"], get(operations::journal)),
         ("/v1/operations/{id}/receipt", &["get"], get(operations::receipt)),

@@ -12,6 +12,7 @@ mod approvals;
 pub mod auth;
 pub mod check;
 pub mod config;
+mod enqueue;
 pub mod home;
 pub mod http;
 pub mod identity;

@@ -186,6 +186,7 @@ impl Gateway {
         self_test(&**ledger.store()).await?;
         // Before recovery, so that what it finds is scheduled to be checked.
         ledger.reconcile(Arc::new(catalog.clone()));
+        ledger.dispatch_outbox(Arc::new(catalog.clone()));
         let recovered = match alone {
             Some(alone) => ledger.recover_earlier_gateways(&alone).await?,
             // Other gateways may be at work: who is gone is found out by its silence (R12).

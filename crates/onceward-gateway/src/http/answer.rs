@@ -71,12 +71,23 @@ pub(super) fn told(envelope: &Envelope) -> Response {
     let outcome = envelope.outcome;
     let receipt = envelope.answer.as_ref().map(AnswerView::of);
     let status = status_of_outcome(outcome);
-    let mut response = if outcome.is_success() {
+    let response = if outcome.is_success() {
         json(status, &Told { problem: serde_json::Map::new(), envelope, receipt })
     } else {
         let problem = outcome_members(outcome, &envelope.message);
         problem_response(status, &Told { problem, envelope, receipt })
     };
+    with_headers(response, envelope)
+}
+
+/// The answer to a call that is kept, and sent later.
+pub(super) fn accepted(envelope: &Envelope) -> Response {
+    let told = Told { problem: serde_json::Map::new(), envelope, receipt: None };
+    with_headers(json(StatusCode::ACCEPTED, &told), envelope)
+}
+
+fn with_headers(mut response: Response, envelope: &Envelope) -> Response {
+    let outcome = envelope.outcome;
     let headers = response.headers_mut();
     headers.insert(REPLAYED, HeaderValue::from_static(if envelope.replayed { "true" } else { "false" }));
     headers.insert(OUTCOME, HeaderValue::from_static(outcome.name()));

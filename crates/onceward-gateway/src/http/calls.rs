@@ -4,13 +4,16 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use onceward_core::canonical::Canonical;
+use onceward_core::key::Lane;
+use onceward_core::outcome::Outcome;
 use onceward_destinations::tool::Tool;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{AnswerView, json as answer_json, told};
+use super::answer::{AnswerView, accepted, json as answer_json, told};
 use super::request::{Body, Caller, wait};
 use crate::app::{App, Called, ToolCall};
+use crate::enqueue::LaterCall;
 use crate::identity;
 use crate::problem::Problem;
 
@@ -70,6 +73,33 @@ fn json_of_read(answer: &onceward_core::receipt::Answer) -> impl serde::Serializ
         answer: AnswerView,
     }
     Read { effect: onceward_destinations::tool::Effect::Read, answer: AnswerView::of(answer) }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LaterBody {
+    tool: String,
+    arguments: Option<Value>,
+    operation_id: Option<String>,
+    lane: Option<String>,
+}
+
+/// Keeps a call, and sends it later.
+pub(super) async fn later(
+    State(app): State<App>,
+    Caller(grant): Caller,
+    headers: HeaderMap,
+    Body(body): Body<LaterBody>,
+) -> Result<Response, Problem> {
+    let identity = identity::of_http(&headers, body.operation_id.as_deref())?;
+    let arguments = arguments(body.arguments)?;
+    let lane = body.lane.as_deref().map(Lane::parse).transpose()?;
+    let envelope = app.enqueue(&grant, LaterCall { tool: body.tool, identity, arguments, lane }).await?;
+    Ok(match envelope.outcome {
+        // Kept: the dispatcher sends it.
+        Outcome::NotDispatched => accepted(&envelope),
+        _ => told(&envelope),
+    })
 }
 
 /// The arguments of a body; none are `{}`.
