@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
+use onceward_cluster::{Cluster, SERVER_VARIABLE};
 
 use crate::{setup, shell};
 
@@ -20,6 +21,9 @@ pub(crate) enum Extent {
 /// Tests that start real processes lie in a module of this name; `.config/nextest.toml` bounds how many run at once.
 const PROCESS_TESTS: &str = "test(/(^|::)process::/)";
 
+/// Tests run at once, and each has gateways and stores with some connections of their own.
+const SERVER_SETTINGS: &str = "max_connections = 500";
+
 /// The test runner that is built where none is installed; any version that is there already will do.
 const NEXTEST_VERSION: &str = "0.9.143";
 
@@ -34,7 +38,15 @@ const FEATURE_RUNS: &[FeatureRun] = &[
     FeatureRun { package: "onceward-ledger", feature: "failpoints" },
     FeatureRun { package: "onceward-sqlite", feature: "failpoints" },
     FeatureRun { package: "onceward", feature: "failpoints" },
+    FeatureRun { package: "onceward", feature: "postgres" },
 ];
+
+/// The tests of the gateway, once more with every ledger in a database of its own: `ONCEWARD_TEST_LEDGER`, read by their bench.
+const ON_POSTGRES: (&str, &str) = ("ONCEWARD_TEST_LEDGER", "postgres");
+
+/// What is true of a file only: that a gateway is alone on it, and how it is locked.
+const ABOUT_FILES: &str = "test(=process::a_second_gateway_on_the_same_ledger_does_not_start) + \
+     test(=process::while_the_ledger_is_held_by_another_writer_nothing_is_sent_and_the_same_call_goes_on_later)";
 
 /// Builds and runs the tests.
 ///
@@ -46,6 +58,9 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     if extent == Extent::Whole {
         environment.extend(setup::foreign_clients()?);
     }
+    // One server for all tests, each with a database of its own. It ends with this function.
+    let server = Cluster::start(SERVER_SETTINGS)?;
+    environment.push((SERVER_VARIABLE.to_owned(), server.url().into()));
     for (name, value) in &environment {
         println!("{name}={}", value.display());
     }
@@ -62,6 +77,9 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     for feature_run in FEATURE_RUNS {
         run_with_feature(feature_run, &environment)?;
     }
+    let on_postgres = format!("not ({ABOUT_FILES})");
+    let (name, value) = ON_POSTGRES;
+    shell::run(nextest(&environment).env(name, value).args(["-p", "onceward-gateway", "-E", &on_postgres]))?;
     shell::run(shell::cargo(["test", "--doc", "--workspace"]).envs(environment))
 }
 

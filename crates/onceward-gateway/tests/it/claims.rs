@@ -93,7 +93,7 @@ async fn nobody_settles_a_claim_without_its_secret() {
 #[tokio::test]
 async fn a_settlement_that_comes_after_its_time_is_evidence_and_is_not_dropped() {
     let bench = Bench::start().await;
-    let held = granted(&bench.agent, with(claim("c-1"), "settle_within_ms", json!(50))).await;
+    let held = granted(&bench.agent, with(claim("c-1"), "settle_within_ms", json!(1_000))).await;
     let marked = bench.agent.post("/v1/claims/c-1/dispatching", holder(&held)).await;
     assert_eq!(marked.status, 200, "{}", marked.text);
     bench.agent.until_state("c-1", "unknown").await;
