@@ -9,6 +9,7 @@ mod decisions;
 mod due;
 mod explain;
 mod hosts;
+mod later;
 mod limits;
 mod mcp;
 mod metrics;

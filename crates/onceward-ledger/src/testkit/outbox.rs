@@ -1,5 +1,5 @@
-//! What the outbox and its dispatcher must do on every store: [`outbox_suite`](crate::outbox_suite) runs the engine over ledgers
-//! that a test gives, with a destination that counts. The names of the functions are the promises.
+//! What the outbox and its dispatcher must do on every store: each function is a promise, and
+//! runs the engine over a ledger that a test gives, with a destination that counts.
 #![allow(
     missing_docs,
     clippy::missing_panics_doc,
@@ -21,35 +21,6 @@ use crate::decisions::{Choice, Decision, Evidence, Reason};
 use crate::outbox::{Entry, OutboxError};
 use crate::store::{Command, Expects, Priority};
 use crate::testkit::now;
-
-/// One test for each promise, on stages that the function of this name makes.
-#[macro_export]
-macro_rules! outbox_suite {
-    ($make:ident) => {
-        $crate::outbox_suite! { $make:
-            what_is_rolled_back_is_never_sent,
-            what_is_committed_is_sent_once_by_two_dispatchers,
-            what_was_committed_before_a_restart_is_sent_after_it,
-            a_lane_is_sent_in_the_order_of_commits,
-            a_lane_keeps_its_order_through_retries,
-            an_unknown_head_blocks_its_lane_until_somebody_decides,
-            a_proposed_head_blocks_its_lane_until_it_is_approved,
-            r108_an_entry_that_nobody_took_is_not_marked_as_sent,
-            whoever_may_no_longer_call_is_no_longer_sent_for,
-            a_repetition_by_its_caller_does_not_jump_the_lane,
-            an_id_is_one_intention_in_the_outbox_too,
-            an_entry_whose_deadline_passed_is_closed_and_frees_its_lane
-        }
-    };
-    ($make:ident: $($promise:ident),*) => {
-        $(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $promise() {
-                $crate::testkit::outbox::$promise($make().await).await;
-            }
-        )*
-    };
-}
 
 pub async fn what_is_rolled_back_is_never_sent(stage: Box<dyn Stage>) {
     let play = Play::new(stage).await;

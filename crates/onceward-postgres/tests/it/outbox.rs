@@ -11,9 +11,8 @@ use onceward_core::outbound::LedgerSecret;
 use onceward_core::state::State;
 use onceward_ledger::clock::{Clock, SystemClock};
 use onceward_ledger::outbox::Entry;
-use onceward_ledger::outbox_suite;
 use onceward_ledger::store::{BoxFuture, Opening, Store};
-use onceward_ledger::testkit::outbox::{End, Stage};
+use onceward_ledger::testkit::outbox::{self, End, Stage};
 use onceward_ledger::testkit::{key, now};
 use onceward_postgres::tokio_postgres::{Client, NoTls};
 use onceward_postgres::{PostgresStore, approve_in};
@@ -78,7 +77,65 @@ async fn shop() -> Box<dyn Stage> {
     Box::new(Shop::new().await)
 }
 
-outbox_suite!(shop);
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_rolled_back_is_never_sent() {
+    outbox::what_is_rolled_back_is_never_sent(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_committed_is_sent_once_by_two_dispatchers() {
+    outbox::what_is_committed_is_sent_once_by_two_dispatchers(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_committed_before_a_restart_is_sent_after_it() {
+    outbox::what_was_committed_before_a_restart_is_sent_after_it(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_is_sent_in_the_order_of_commits() {
+    outbox::a_lane_is_sent_in_the_order_of_commits(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_keeps_its_order_through_retries() {
+    outbox::a_lane_keeps_its_order_through_retries(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_head_blocks_its_lane_until_somebody_decides() {
+    outbox::an_unknown_head_blocks_its_lane_until_somebody_decides(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proposed_head_blocks_its_lane_until_it_is_approved() {
+    outbox::a_proposed_head_blocks_its_lane_until_it_is_approved(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r108_an_entry_that_nobody_took_is_not_marked_as_sent() {
+    outbox::r108_an_entry_that_nobody_took_is_not_marked_as_sent(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_may_no_longer_call_is_no_longer_sent_for() {
+    outbox::whoever_may_no_longer_call_is_no_longer_sent_for(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_by_its_caller_does_not_jump_the_lane() {
+    outbox::a_repetition_by_its_caller_does_not_jump_the_lane(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_one_intention_in_the_outbox_too() {
+    outbox::an_id_is_one_intention_in_the_outbox_too(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_whose_deadline_passed_is_closed_and_frees_its_lane() {
+    outbox::an_entry_whose_deadline_passed_is_closed_and_frees_its_lane(shop().await).await;
+}
 
 const APPROVE: &str =
     "SELECT verdict, state FROM onceward.approve_operation('acme', $1, 'agent', 'create_order', '1', $2, $3)";
