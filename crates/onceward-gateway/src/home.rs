@@ -23,7 +23,7 @@ pub enum Home {
     /// A SQLite file, with its secret beside it.
     File(PathBuf),
     /// A PostgreSQL database.
-    Database(DatabaseHome),
+    Database(Box<DatabaseHome>),
 }
 
 /// A database that holds a ledger, and what it takes to open it.

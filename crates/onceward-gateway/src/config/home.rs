@@ -71,7 +71,7 @@ pub(super) fn read(reader: &mut Reader<'_>, base_dir: &Path, source: &dyn Secret
         (Some(secret), Ok(tls)) => {
             let mark = Some(MarkFile::at(base_dir.join(mark.unwrap_or_else(|| PathBuf::from(MARK)))));
             let failover = if lossy == Some(true) { LossyFailover::Accepted } else { LossyFailover::Refused };
-            Home::Database(DatabaseHome { address, secret, tls, mark, failover })
+            Home::Database(Box::new(DatabaseHome { address, secret, tls, mark, failover }))
         }
         (_, Err(problem)) => {
             reader.add("ledger_ca", problem, "name a file with the certificate authorities of the database, as PEM");

@@ -129,13 +129,13 @@ impl Ground {
     pub(crate) fn database() -> Self {
         let database = Database::make().unwrap();
         let secret = LedgerSecret::from_hex(&"5e".repeat(32)).unwrap();
-        let home = Home::Database(DatabaseHome {
+        let home = Home::Database(Box::new(DatabaseHome {
             address: database.url().to_owned(),
             secret,
             tls: None,
             mark: None,
             failover: LossyFailover::default(),
-        });
+        }));
         Self { home, database: Some(database) }
     }
 
