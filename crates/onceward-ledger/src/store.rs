@@ -372,11 +372,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError`].
-    fn unsettled(
-        &self,
-        after: Option<&OperationKey>,
-        limit: u32,
-    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
+    fn unsettled(&self, after: Option<&OperationKey>, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>>;
 
     /// How far the ledger has come, what was restored, and which server holds it.
     ///

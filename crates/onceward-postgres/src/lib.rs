@@ -24,8 +24,8 @@ mod writer;
 
 pub use caller::{Begin, BeginError, Begun, NotCommitted, Uncommitted, begin_on};
 pub use error::OpenError;
-pub use outbox::{ApproveError, approve_in};
 pub use local::{Effect, LocalError, LocalFailure, LocalOutcome};
+pub use outbox::{ApproveError, approve_in};
 pub use store::{Options, PostgresStore};
 /// The driver, in the version that a local effect is given a transaction of.
 pub use tokio_postgres;

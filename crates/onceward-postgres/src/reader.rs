@@ -34,9 +34,8 @@ const BY_KEY: &str = select!("WHERE tenant = $1 AND operation_id = $2");
 const HELD: &str = select!("WHERE owner = $1 ORDER BY ordinal LIMIT $2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= $1 ORDER BY settle_by_at LIMIT $2");
 const DUE: &str = select!("WHERE next_check_at <= $1 ORDER BY next_check_at LIMIT $2");
-const UNSETTLED: &str = select!(
-    "WHERE (tenant, operation_id) > ($1, $2) AND settled_at IS NULL ORDER BY tenant, operation_id LIMIT $3"
-);
+const UNSETTLED: &str =
+    select!("WHERE (tenant, operation_id) > ($1, $2) AND settled_at IS NULL ORDER BY tenant, operation_id LIMIT $3");
 const KEYS_HELD: &str = select!("WHERE owner IS NOT NULL LIMIT $1");
 const OWNERS: &str = "SELECT owner, kind, beat FROM onceward.owner UNION ALL \
      SELECT DISTINCT owner, 'library', 0::int8 FROM onceward.operation o WHERE owner IS NOT NULL AND settle_by_at IS NULL \

@@ -14,7 +14,8 @@ use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
 use onceward_ledger::restore::Position;
 use onceward_ledger::store::{
-    BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, ReadyPage, Reply, Store, StoreError, Unresolved,
+    BoxFuture, Command, Filter, LedgerId, Load, OwnerRow, Page, Priority, ReadyPage, Reply, Store, StoreError,
+    Unresolved,
 };
 use tokio::runtime::Runtime;
 
@@ -234,11 +235,7 @@ impl Store for PostgresStore {
         Box::pin(self.readers.unresolved())
     }
 
-    fn unsettled(
-        &self,
-        after: Option<&OperationKey>,
-        limit: u32,
-    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+    fn unsettled(&self, after: Option<&OperationKey>, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
         let after = after.cloned();
         Box::pin(async move { self.readers.unsettled(after.as_ref(), limit).await })
     }

@@ -10,8 +10,8 @@ use onceward_core::suspicion::Probe;
 use onceward_core::time::Timestamp;
 use onceward_ledger::credential::{Credential, CredentialHash};
 use onceward_ledger::mark::Mark;
-use onceward_ledger::restore::Position;
 use onceward_ledger::record;
+use onceward_ledger::restore::Position;
 use onceward_ledger::store::{DisagreementOnly, Filter, OwnerKind, OwnerRow, Page, ReadyPage, StoreError, Unresolved};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
@@ -24,9 +24,8 @@ use crate::{connect, find, limits, marks, outbox, position};
 const HELD: &str = select!("WHERE owner = ?1 ORDER BY number LIMIT ?2");
 const OVERDUE: &str = select!("WHERE settle_by_at <= ?1 ORDER BY settle_by_at LIMIT ?2");
 const DUE: &str = select!("WHERE next_check_at <= ?1 ORDER BY next_check_at LIMIT ?2");
-const UNSETTLED: &str = select!(
-    "WHERE (tenant, operation_id) > (?1, ?2) AND settled_at IS NULL ORDER BY tenant, operation_id LIMIT ?3"
-);
+const UNSETTLED: &str =
+    select!("WHERE (tenant, operation_id) > (?1, ?2) AND settled_at IS NULL ORDER BY tenant, operation_id LIMIT ?3");
 const LIST: &str = select!("");
 const OWNERS: &str = "SELECT owner, kind, beat FROM onceward_owner UNION ALL \
      SELECT DISTINCT owner, 'library', 0 FROM onceward_operation WHERE owner IS NOT NULL AND settle_by_at IS NULL \

@@ -287,11 +287,7 @@ impl Store for SqliteStore {
         ready(self.readers.unresolved())
     }
 
-    fn unsettled(
-        &self,
-        after: Option<&OperationKey>,
-        limit: u32,
-    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+    fn unsettled(&self, after: Option<&OperationKey>, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
         ready(self.readers.unsettled(after, limit))
     }
 

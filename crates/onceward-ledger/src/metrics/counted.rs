@@ -242,11 +242,7 @@ impl Store for Counting {
         self.store.unresolved()
     }
 
-    fn unsettled(
-        &self,
-        after: Option<&OperationKey>,
-        limit: u32,
-    ) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
+    fn unsettled(&self, after: Option<&OperationKey>, limit: u32) -> BoxFuture<'_, Result<Vec<Operation>, StoreError>> {
         self.store.unsettled(after, limit)
     }
 

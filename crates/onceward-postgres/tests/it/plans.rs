@@ -46,6 +46,18 @@ const ASKED: &[(&str, &str)] = &[
     ),
     ("SELECT operation_id FROM onceward.operation WHERE tenant = 'tenant-7' AND effect_id = 'T-7'", "operation_effect"),
     (
+        "SELECT operation_id, lane IS NOT NULL AND EXISTS (SELECT 1 FROM onceward.operation earlier \
+         WHERE earlier.tenant = entry.tenant AND earlier.lane = entry.lane AND earlier.dispatch = 'auto' \
+         AND earlier.settled_at IS NULL AND earlier.ordinal < entry.ordinal) FROM onceward.operation entry \
+         WHERE dispatch = 'auto' AND state = 'approved' AND ordinal > 5 ORDER BY ordinal LIMIT 256",
+        "operation_outbox",
+    ),
+    (
+        "SELECT operation_id FROM onceward.operation WHERE tenant = 'tenant-7' AND lane = 'lane' AND dispatch = 'auto' \
+         AND settled_at IS NULL ORDER BY ordinal LIMIT 1",
+        "operation_lane",
+    ),
+    (
         "UPDATE onceward.operation o SET attempt = 1 FROM unnest(ARRAY['tenant-7'], ARRAY['op-7'], ARRAY['\\x00'::bytea]) \
          AS i (tenant, operation_id, before) WHERE o.tenant = i.tenant AND o.operation_id = i.operation_id \
          AND o.journal_hash = i.before",
