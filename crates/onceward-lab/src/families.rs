@@ -12,4 +12,6 @@ mod matrix;
 mod situation;
 
 pub use borders::{Equals, Horizons, Scopes, equal_arguments, horizons, scopes};
+pub(crate) use borders::{equal_arguments_on, scopes_on};
+pub(crate) use matrix::play_on;
 pub use matrix::{Matrix, MatrixOptions, Subset, play};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::family::{Family, family_named};
 use crate::http::Http;
 use crate::lab::until;
-use crate::world::{Caller, Configuration, GatewayProcess, SandboxProcess};
+use crate::world::{Caller, Configuration, GatewayProcess, Home, SandboxProcess};
 
 /// One family on a stage of its own.
 struct Stage {
@@ -21,17 +21,19 @@ struct Stage {
     token: PathBuf,
     http: Http,
     binary: PathBuf,
+    ledger: Home,
 }
 
 impl Stage {
-    async fn new(binary: &Path, family: &str) -> Result<Self> {
+    async fn new(binary: &Path, ledger: Option<&Home>, family: &str) -> Result<Self> {
         let family = family_named(family).with_context(|| format!("no family {family}"))?;
         let (folder, http) = (tempfile::tempdir()?, Http::new()?);
         let (contract, token) = (folder.path().join("contract.toml"), folder.path().join("token"));
         std::fs::write(&contract, family.contract()?)?;
         std::fs::write(&token, "sk_test_acme\n")?;
         let sandbox = SandboxProcess::start_speaking(binary, folder.path(), &http, "sandbox", &contract).await?;
-        Ok(Self { family, sandbox, folder, contract, token, http, binary: binary.to_owned() })
+        let ledger = ledger.cloned().unwrap_or_else(|| Home::file(folder.path()));
+        Ok(Self { family, sandbox, folder, contract, token, http, binary: binary.to_owned(), ledger })
     }
 
     /// The configuration, with this text in place of another.
@@ -43,7 +45,8 @@ impl Stage {
 
     async fn gateway(&self) -> Result<GatewayProcess> {
         let configuration = self.configuration("", "")?;
-        GatewayProcess::start(&self.binary, self.folder.path(), &configuration, &self.http).await
+        let ledger = self.ledger.clone();
+        GatewayProcess::start_on(&self.binary, self.folder.path(), ledger, &configuration, &self.http).await
     }
 
     /// A call whose gateway is killed when the effect is there. The gateway is left dead.
@@ -96,7 +99,12 @@ pub struct Scopes {
 /// # Errors
 /// When something does not start or does not come.
 pub async fn scopes(binary: &Path) -> Result<Scopes> {
-    let stage = Stage::new(binary, "acp.checkout + account and region").await?;
+    scopes_on(binary, None).await
+}
+
+/// The same with a ledger that lies there, if it is said where.
+pub(crate) async fn scopes_on(binary: &Path, ledger: Option<&Home>) -> Result<Scopes> {
+    let stage = Stage::new(binary, ledger, "acp.checkout + account and region").await?;
     let gateway = stage.gateway().await?;
     let agent = gateway.agent("acme", "agent").await?;
     let stopped = stage.interrupted(gateway, &agent, "order-1").await?;
@@ -143,7 +151,7 @@ const JUST_PAST: Duration = Duration::from_secs(11);
 /// # Errors
 /// When something does not start or does not come.
 pub async fn horizons(binary: &Path) -> Result<Horizons> {
-    let stage = Stage::new(binary, "acp.checkout + short horizon").await?;
+    let stage = Stage::new(binary, None, "acp.checkout + short horizon").await?;
     let gateway = stage.gateway().await?;
     let agent = gateway.agent("acme", "agent").await?;
     let gateway = stage.interrupted(gateway, &agent, "order-1").await?.start().await?;
@@ -184,7 +192,12 @@ pub struct Equals {
 /// # Errors
 /// When something does not start or does not come.
 pub async fn equal_arguments(binary: &Path) -> Result<Equals> {
-    let stage = Stage::new(binary, "generic.lookup_only").await?;
+    equal_arguments_on(binary, None).await
+}
+
+/// The same with a ledger that lies there, if it is said where.
+pub(crate) async fn equal_arguments_on(binary: &Path, ledger: Option<&Home>) -> Result<Equals> {
+    let stage = Stage::new(binary, ledger, "generic.lookup_only").await?;
     let gateway = stage.gateway().await?;
     let (agent, operator) = super::situation::callers(&gateway).await?;
     let (tool, path) = (stage.family.slug(), stage.family.path());

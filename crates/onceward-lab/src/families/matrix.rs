@@ -11,7 +11,7 @@ use super::family::{FAMILIES, Family};
 use super::situation::{Cell, Play, Situation, callers};
 use crate::http::Http;
 use crate::table::Table;
-use crate::world::{Caller, Configuration, GatewayProcess, SandboxProcess};
+use crate::world::{Caller, Configuration, GatewayProcess, Home, SandboxProcess};
 
 /// What a run is started with.
 #[derive(Debug, Clone)]
@@ -134,8 +134,14 @@ struct Stage<'a> {
 /// # Errors
 /// When a process does not start or something that must come does not come.
 pub async fn play(options: &MatrixOptions) -> Result<Matrix> {
+    play_on(options, None).await
+}
+
+/// The same with a ledger that lies there, if it is said where.
+pub(crate) async fn play_on(options: &MatrixOptions, ledger: Option<&Home>) -> Result<Matrix> {
     let folder = tempfile::tempdir()?;
-    let mut stage = Stage::start(options, folder.path()).await?;
+    let ledger = ledger.cloned().unwrap_or_else(|| Home::file(folder.path()));
+    let mut stage = Stage::start(options, folder.path(), ledger).await?;
     let situations = options.subset.situations();
     let mut rows: Vec<Row> =
         stage.families.iter().map(|(family, _)| Row { family: family.name, cells: Vec::new() }).collect();
@@ -153,7 +159,7 @@ pub async fn play(options: &MatrixOptions) -> Result<Matrix> {
 }
 
 impl<'a> Stage<'a> {
-    async fn start(options: &MatrixOptions, folder: &Path) -> Result<Self> {
+    async fn start(options: &MatrixOptions, folder: &Path, ledger: Home) -> Result<Self> {
         let http = Http::new()?;
         let token = folder.join("token");
         std::fs::write(&token, "sk_test_acme\n")?;
@@ -168,7 +174,7 @@ impl<'a> Stage<'a> {
             families.push((family, sandbox));
         }
         let configuration = Configuration::of_tables(tables);
-        let gateway = GatewayProcess::start(&options.binary, folder, &configuration, &http).await?;
+        let gateway = GatewayProcess::start_on(&options.binary, folder, ledger, &configuration, &http).await?;
         let (agent, operator) = callers(&gateway).await?;
         Ok(Self { families, gateway, agent, operator })
     }

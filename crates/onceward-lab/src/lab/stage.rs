@@ -38,6 +38,11 @@ impl Stage {
         &self.binary
     }
 
+    /// Where the ledger of its gateways lies.
+    pub(crate) const fn ledger(&self) -> &Home {
+        &self.ledger
+    }
+
     /// A sandbox.
     pub(crate) async fn sandbox(&self) -> Result<SandboxProcess> {
         SandboxProcess::start(&self.binary, self.folder.path(), &self.http).await

@@ -9,14 +9,14 @@ use crate::lab::stage::Stage;
 /// A part of the matrix: one contract of each kind. The whole of it is a test.
 pub(super) async fn matrix(stage: &Stage) -> Result<Findings> {
     let options = MatrixOptions { binary: stage.binary().to_owned(), subset: Subset::OneOfEachKind };
-    let matrix = families::play(&options).await?;
+    let matrix = families::play_on(&options, Some(stage.ledger())).await?;
     let wrong = matrix.wrong();
     Ok(Findings::new().with("cells", matrix.played()).with("state_wrong", wrong.len()).with("wrong", wrong))
 }
 
 /// Equal arguments are no evidence.
 pub(super) async fn equal_arguments(stage: &Stage) -> Result<Findings> {
-    let found = families::equal_arguments(stage.binary()).await?;
+    let found = families::equal_arguments_on(stage.binary(), Some(stage.ledger())).await?;
     Ok(Findings::new()
         .with("state_of_lost_request", found.request_lost)
         .with("state_of_lost_reply", found.reply_lost)
@@ -26,7 +26,7 @@ pub(super) async fn equal_arguments(stage: &Stage) -> Result<Findings> {
 
 /// A key means what it means in one account and region only.
 pub(super) async fn scopes(stage: &Stage) -> Result<Findings> {
-    let found = families::scopes(stage.binary()).await?;
+    let found = families::scopes_on(stage.binary(), Some(stage.ledger())).await?;
     Ok(Findings::new()
         .with("writes_elsewhere", found.other_account.1 + found.other_region.1)
         .with("outcome_other_account", found.other_account.0)
