@@ -7,7 +7,8 @@ use crate::bench::{Bench, ticket};
 #[tokio::test]
 async fn a_call_for_later_is_kept_and_sent_once_by_the_dispatcher() {
     let bench = Bench::start().await;
-    let later = json!({ "tool": "named_ticket", "operation_id": "l-1", "arguments": ticket("Printer"), "lane": "floor-3" });
+    let later =
+        json!({ "tool": "named_ticket", "operation_id": "l-1", "arguments": ticket("Printer"), "lane": "floor-3" });
     bench.agent.post("/v1/operations", later.clone()).await.is(202, "not_dispatched");
     bench.agent.until_state("l-1", "succeeded").await;
     let told = bench.agent.post("/v1/operations", later).await.is(200, "replayed");
