@@ -34,7 +34,11 @@ pub(super) fn read(reader: &mut Reader<'_>, base_dir: &Path, source: &dyn Secret
             }
             if mark.is_some() || lossy.is_some() {
                 let problem = "it belongs to a ledger on PostgreSQL; a file has its mark beside it".to_owned();
-                reader.add(if mark.is_some() { "ledger_mark" } else { "accept_lossy_failover" }, problem, "leave it out");
+                reader.add(
+                    if mark.is_some() { "ledger_mark" } else { "accept_lossy_failover" },
+                    problem,
+                    "leave it out",
+                );
             }
             return Home::File(base_dir.join(path));
         }
