@@ -214,7 +214,7 @@ impl Store for PostgresStore {
     }
 
     fn credential(&self, hash: &CredentialHash) -> BoxFuture<'_, Result<Option<Credential>, StoreError>> {
-        let hash = hash.clone();
+        let hash = *hash;
         Box::pin(async move { self.readers.credential(&hash).await })
     }
 

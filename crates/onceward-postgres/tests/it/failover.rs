@@ -15,21 +15,21 @@ const SYNCHRONOUS: &str = "synchronous_standby_names = 'one'\nwal_keep_size = '2
 
 /// Looks again and again until it is so.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "{what}");
+        assert!(tokio::time::Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// Submits until the store has an answer that is none of its own troubles.
 async fn answered(store: &Arc<dyn Store>, command: Command, priority: Priority) -> Applied {
-    let deadline = std::time::Instant::now() + Duration::from_secs(90);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(90);
     loop {
         match store.submit(command.clone(), priority).await {
             Ok(applied) => return applied,
             Err(StoreError::Corrupt(what)) => panic!("{what}"),
-            Err(error) => assert!(std::time::Instant::now() < deadline, "{error}"),
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -117,10 +117,10 @@ async fn r124_with_the_standby_cut_a_claim_is_unknown_and_a_cancelled_wait_ackno
     // Somebody cancels the wait, as a statement's time limit or an administrator would: the server then answers as if all
     // were well, with a warning beside it.
     let cancelled = tokio::task::spawn_blocking(move || {
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         let sql = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
         let mut cancelled = 0;
-        while std::time::Instant::now() < deadline && cancelled < 3 {
+        while tokio::time::Instant::now() < deadline && cancelled < 3 {
             if primary.sql(sql).is_ok_and(|count| count != "0") {
                 cancelled += 1;
             }
