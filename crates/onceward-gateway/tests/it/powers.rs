@@ -89,7 +89,7 @@ fn decision(choice: ChoiceKind, version: u64) -> Value {
 fn forbidden(method: &str, path: &str) -> Option<bool> {
     match (method, path) {
         // What an agent is for: calls and claims in its own name. What their arguments can do is tried below.
-        ("post", "/v1/tools/{tool}/calls" | "/v1/claims") => Some(false),
+        ("post", "/v1/tools/{tool}/calls" | "/v1/operations" | "/v1/claims") => Some(false),
         // It writes nothing.
         ("post", "/v1/tools/{tool}/explanations") => Some(false),
         // Taking back what was not sent, and asking that a person allow a second one: neither settles nor approves.
