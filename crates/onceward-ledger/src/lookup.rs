@@ -236,7 +236,6 @@ impl Inner {
                 sent_until: uncertain.iter().map(|one| one.send_before).max().unwrap_or(asked_at),
                 answer_within: known.answer_within,
             };
-            fail::fail_point!("lookup::before_ask");
             match known.destination.ask(question).await {
                 Asked::Answered(answer) => answers.push(answer),
                 Asked::NoAnswer(why) => return self.no_answer(operation, Said::NoAnswer, &why).await,
