@@ -21,6 +21,7 @@ use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
 use subtle::ConstantTimeEq;
 
+use crate::approvals::still_alone;
 use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
 use crate::error::LedgerError;
@@ -235,8 +236,8 @@ impl Ledger {
                     Command::Open(Box::new(Opening { operation, events, actor, probe }))
                 }
                 None => {
-                    let events = vec![Event::Claim(claim.clone())];
-                    Command::Step(Box::new(Step { key: key.clone(), events, actor, expects: Expects::Anything }))
+                    let (events, expects) = (vec![Event::Claim(claim.clone())], still_alone(&operation));
+                    Command::Step(Box::new(Step { key: key.clone(), events, actor, expects }))
                 }
             };
             match self.inner.store.submit(command, Priority::Claim).await? {

@@ -154,10 +154,19 @@ impl Inner {
     /// An operation that may have had its effect and that this one, of a host without identity, may be repeating: while there
     /// is one, no approval releases anything (R19).
     pub(crate) async fn unresolved_beside(&self, operation: &Operation) -> Result<Option<Operation>, LedgerError> {
-        let Some(suspicion) = operation.terms.suspicion.clone() else { return Ok(None) };
-        let probe = Probe { suspicion, other_marks: Vec::new(), manner: Manner::Second };
+        let Some(probe) = probe_of(operation) else { return Ok(None) };
         let mut others = self.store.suspects(&operation.key, &probe).await?;
         others.retain(|other| other.key != operation.key);
         Ok(suspicion::unresolved_beside(&probe.suspicion, &others).cloned())
     }
+}
+
+fn probe_of(operation: &Operation) -> Option<Probe> {
+    let suspicion = operation.terms.suspicion.clone()?;
+    Some(Probe { suspicion, other_marks: Vec::new(), manner: Manner::Second })
+}
+
+/// What a claim of an operation that nothing has happened of yet must find: the look before it was a moment ago.
+pub(crate) fn still_alone(operation: &Operation) -> Expects {
+    probe_of(operation).map_or(Expects::Anything, |probe| Expects::Alone(Box::new(probe)))
 }

@@ -88,7 +88,7 @@ impl Ledger {
             // Its events are made for the row that was read just now.
             Expects::Anything => Expects::Version(version),
             Expects::Version(seen) if seen != version => return Err(self.inner.moved(&operation, seen).await?),
-            Expects::Version(_) => expects,
+            Expects::Version(_) | Expects::Alone(_) => expects,
         };
         let events = decision.events(&operation, allowed.principal(), self.inner.clock.now());
         self.move_if(&allowed, &operation, events, expects).await

@@ -14,6 +14,7 @@ use onceward_core::state::State;
 use onceward_core::step::Refusal;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
+use crate::approvals::still_alone;
 use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
 use crate::claim::{Held, SendWindow};
@@ -350,7 +351,16 @@ impl Inner {
         claim: Event,
         actor: String,
     ) -> Result<Claimed, LedgerError> {
-        let step = Step { key: operation.key.clone(), events: vec![claim], actor, expects: Expects::Anything };
+        let expects = match &operation.state {
+            State::Approved(_) => still_alone(operation),
+            State::Proposed(_)
+            | State::Pending(_)
+            | State::Unknown(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => Expects::Anything,
+        };
+        let step = Step { key: operation.key.clone(), events: vec![claim], actor, expects };
         fail::fail_point!("execute::before_claim");
         let applied = self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await;
         match self.known(&operation.key, applied).await? {

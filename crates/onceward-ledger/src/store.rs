@@ -90,13 +90,16 @@ pub struct Step {
 }
 
 /// What an operation must still be for a step to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expects {
     /// Whatever it is; the machine alone decides.
     Anything,
     /// This version, which is the number of its last journal entry: whoever decided looked at it, and nothing has happened to
     /// it since.
     Version(u32),
+    /// Alone: no other operation that it may be repeating, or that may be repeating it, may have had its effect. Looked at under
+    /// the lock under which such ones are opened and claimed, so that of two at once the second sees the first.
+    Alone(Box<Probe>),
 }
 
 /// What became of a command. All but the first two of each pair changed nothing.

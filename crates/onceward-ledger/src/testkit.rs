@@ -33,6 +33,7 @@ where
     openings::a_call_without_identity_is_held_while_an_equal_one_is_near(make().await).await;
     openings::what_a_call_may_repeat_is_found_by_a_read(make().await).await;
     openings::equal_calls_without_identity_at_once_are_one_operation(make().await).await;
+    openings::of_two_approved_ones_that_may_be_one_intention_one_is_claimed(make().await).await;
     moves::a_settle_is_stored_replayed_and_chained(make().await).await;
     moves::a_claim_that_was_lost_settles_nothing(make().await).await;
     moves::events_of_one_step_are_applied_all_or_none(make().await).await;

@@ -64,7 +64,11 @@ pub fn opening_wants(opening: &Opening) -> Wants<'_> {
 /// What a store must look up before [`step`].
 #[must_use]
 pub fn step_wants(step: &Step) -> Wants<'_> {
-    Wants { key: &step.key, suspects: None, effect: step.events.iter().find_map(effect_id) }
+    let suspects = match &step.expects {
+        Expects::Alone(probe) => Some(&**probe),
+        Expects::Anything | Expects::Version(_) => None,
+    };
+    Wants { key: &step.key, suspects, effect: step.events.iter().find_map(effect_id) }
 }
 
 fn effect_id(event: &Event) -> Option<&EffectId> {
@@ -132,6 +136,13 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
         Expects::Version(seen) if seen != before.journal.seq => {
             let refusal = Refusal::Moved { seen, version: before.journal.seq };
             return unchanged(Applied::Refused { refusal, operation: before });
+        }
+        Expects::Alone(probe) => {
+            let mut others = found.suspects;
+            others.retain(|other| other.key != before.key);
+            if let Some(other) = suspicion::unresolved_beside(&probe.suspicion, &others) {
+                return unchanged(Applied::Suspected(other.clone()));
+            }
         }
         Expects::Version(_) | Expects::Anything => {}
     }

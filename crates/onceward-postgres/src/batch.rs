@@ -114,11 +114,16 @@ async fn look(link: &Link, jobs: &[Job], at: Timestamp) -> Result<Sight, Fault> 
     for job in jobs {
         match &job.command {
             Command::Step(step) => {
+                let wants = transact::step_wants(step);
                 steps.push(&step.key);
-                effects.extend(transact::step_wants(step).effect.map(|effect| (&step.key, effect)));
+                effects.extend(wants.effect.map(|effect| (&step.key, effect)));
+                probes.extend(wants.suspects.map(|probe| (&step.key, probe)));
             }
+            // One with a probe is decided on what is there, so its own key is looked at as well.
             Command::Open(opening) => {
-                probes.extend(opening.probe.as_ref().map(|probe| (&opening.operation.key, probe)));
+                let probe = opening.probe.as_ref().map(|probe| (&opening.operation.key, probe));
+                steps.extend(probe.map(|(key, _)| key));
+                probes.extend(probe);
             }
             Command::Beat { .. }
             | Command::ForgetOwner(_)
@@ -129,8 +134,6 @@ async fn look(link: &Link, jobs: &[Job], at: Timestamp) -> Result<Sight, Fault> 
             | Command::CloseRestores { .. } => {}
         }
     }
-    // An opening with a probe is decided on what is there, so its own key is looked at as well.
-    steps.extend(probes.iter().map(|(key, _)| *key));
     let mut hashes = locks(&effects, &probes);
     // What the trigger of a lane locks as well, but one row after the other: here all at once, in order.
     hashes.extend(jobs.iter().filter_map(|job| outbox::lane_of(&job.command)));
@@ -256,8 +259,10 @@ pub(crate) fn shared(job: &Job) -> Vec<i64> {
             locks(&[], probe.as_slice())
         }
         Command::Step(step) => {
-            let effect = transact::step_wants(step).effect.map(|effect| (&step.key, effect));
-            locks(effect.as_slice(), &[])
+            let wants = transact::step_wants(step);
+            let effect = wants.effect.map(|effect| (&step.key, effect));
+            let probe = wants.suspects.map(|probe| (&step.key, probe));
+            locks(effect.as_slice(), probe.as_slice())
         }
         Command::Beat { .. }
         | Command::ForgetOwner(_)
@@ -290,7 +295,8 @@ fn decided(jobs: Vec<Job>, sight: &mut Sight, others: Vec<Option<Applied>>, at: 
             Command::Step(step) => {
                 let operation = sight.known.remove(&step.key);
                 let same_effect = operation.as_ref().and_then(|operation| sight.same_effect(step, operation));
-                let found = Found { operation, suspects: Vec::new(), same_effect, epoch: None };
+                let suspects = sight.suspects.remove(&step.key).unwrap_or_default();
+                let found = Found { operation, suspects, same_effect, epoch: None };
                 let before = found.operation.as_ref().map(|operation| operation.journal.hash);
                 let transacted = transact::step(found, (**step).clone(), at, || salts.next());
                 batch.take(job, transacted, before);

@@ -173,7 +173,10 @@ pub(crate) fn decide_opening(
 }
 
 fn step(connection: &Connection, step: &Step, at: Timestamp, desk: &mut Desk) -> Result<Outcome, Fault> {
-    if let Some((number, operation)) = desk.recent.take(&step.key) {
+    // What is decided beside others is looked up with them.
+    if transact::step_wants(step).suspects.is_none()
+        && let Some((number, operation)) = desk.recent.take(&step.key)
+    {
         let same_effect = match transact::step_wants(step).effect {
             Some(effect) => find::same_effect(connection, &step.key, &operation.binding.tool, effect)?,
             None => None,

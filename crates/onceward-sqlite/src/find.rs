@@ -38,10 +38,9 @@ pub(crate) fn look(connection: &Connection, wants: &Wants<'_>, at: Timestamp) ->
         (Some(effect), Some((_, operation))) => same_effect(connection, wants.key, &operation.binding.tool, effect)?,
         (Some(_) | None, None) | (None, Some(_)) => None,
     };
-    let suspects = match (wants.suspects, &known) {
-        (Some(probe), None) => suspects(connection, wants.key, probe, at)?,
-        // A key that exists is decided by its key.
-        (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
+    let suspects = match wants.suspects {
+        Some(probe) => suspects(connection, wants.key, probe, at)?,
+        None => Vec::new(),
     };
     let (number, operation) = known.map_or((None, None), |(number, operation)| (Some(number), Some(operation)));
     Ok(Sight { found: Found { operation, suspects, same_effect, epoch: None }, number })

@@ -8,7 +8,7 @@ use onceward_core::state::State;
 use onceward_core::step::Refusal;
 
 use super::sample::{Sample, claim, effect, key, step};
-use crate::store::{Applied, Command, Priority, Store};
+use crate::store::{Applied, Command, Expects, Priority, Step, Store};
 
 pub(super) async fn applied(store: &Arc<dyn Store>, command: Command) -> Applied {
     store.submit(command, Priority::Claim).await.expect("the store takes it")
@@ -157,5 +157,43 @@ pub(super) async fn equal_calls_without_identity_at_once_are_one_operation(store
             }
         }
         assert_eq!(opened, 1);
+    }
+}
+
+pub(super) async fn of_two_approved_ones_that_may_be_one_intention_one_is_claimed(store: Arc<dyn Store>) {
+    for round in 0..8 {
+        // Other words by one principal: each was allowed by a person, and neither may be sent beside the other.
+        let group = format!("group-{round}");
+        let ready = |n: u32| {
+            Sample::new("acme", &format!("second-{round}-{n}")).without_identity(&format!("mark-{round}-{n}"), &group)
+        };
+        let samples: Vec<_> = (0..8).map(ready).collect();
+        for sample in &samples {
+            let mut opening = sample.opening(Vec::new());
+            opening.probe = None;
+            opened(&store, Command::Open(Box::new(opening))).await;
+        }
+        let replies: Vec<_> = samples
+            .iter()
+            .map(|sample| {
+                let probe = sample.opening(Vec::new()).probe.expect("it has a suspicion");
+                let step = Step {
+                    key: sample.key.clone(),
+                    events: vec![claim(1, "owner-1")],
+                    actor: "owner:owner-1".to_owned(),
+                    expects: Expects::Alone(Box::new(probe)),
+                };
+                store.submit(Command::Step(Box::new(step)), Priority::Claim)
+            })
+            .collect();
+        let mut claimed = 0;
+        for reply in replies {
+            match reply.await.expect("the store takes it") {
+                Applied::Stepped(_) => claimed += 1,
+                Applied::Suspected(_) => {}
+                other => panic!("neither claimed nor held: {other:?}"),
+            }
+        }
+        assert_eq!(claimed, 1);
     }
 }
