@@ -1,6 +1,6 @@
 //! Which child processes a server has had, and whether the one that may have got an attempt is gone (R10).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use onceward_core::evidence::ChildProcess;
@@ -22,8 +22,9 @@ struct Seen {
     first: Option<Timestamp>,
     /// When those were started that are not surely gone.
     may_live: Vec<Timestamp>,
-    /// Which child an attempt was handed to, by the time of its claim. The oldest are forgotten first.
-    handed: BTreeMap<Timestamp, Timestamp>,
+    /// Which children attempts were handed to, by the time of their claim: those that a store claims together share it. The oldest
+    /// are forgotten first.
+    handed: BTreeMap<Timestamp, BTreeSet<Timestamp>>,
 }
 
 impl Children {
@@ -51,7 +52,7 @@ impl Children {
     /// An attempt that was claimed then is about to be handed to the child that was started then.
     pub(crate) fn handed(&self, claimed_at: Timestamp, started_at: Timestamp) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.handed.insert(claimed_at, started_at);
+        seen.handed.entry(claimed_at).or_default().insert(started_at);
         if seen.handed.len() > HANDED_MAX {
             seen.handed.pop_first();
         }
@@ -60,8 +61,8 @@ impl Children {
     /// What is known of the child that may have got an attempt that was claimed then.
     pub(crate) fn of_attempt(&self, claimed_at: Timestamp) -> ChildProcess {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(child) = seen.handed.get(&claimed_at) {
-            return match seen.may_live.contains(child) {
+        if let Some(children) = seen.handed.get(&claimed_at) {
+            return match children.iter().any(|child| seen.may_live.contains(child)) {
                 true => ChildProcess::MayLive,
                 false => ChildProcess::Gone,
             };
@@ -119,6 +120,18 @@ mod tests {
             children.handed(at(1000 + claimed), at(106));
         }
         assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive, "what is forgotten is not known");
+    }
+
+    #[test]
+    fn of_attempts_that_were_claimed_together_each_child_must_be_gone() {
+        let children = Children::default();
+        children.started(at(100));
+        children.handed(at(105), at(100));
+        children.ended(at(100), Gone::Perhaps);
+        children.started(at(106));
+        children.handed(at(105), at(106));
+        children.ended(at(106), Gone::Surely);
+        assert_eq!(children.of_attempt(at(105)), ChildProcess::MayLive, "the first of them may live");
     }
 
     #[test]
