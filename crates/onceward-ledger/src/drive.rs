@@ -7,11 +7,11 @@ use onceward_core::classify::{AttemptFacts, Classified, Next, NoAnswer, Observed
 use onceward_core::event::{About, Observation, Source};
 use onceward_core::key::AttemptNumber;
 use onceward_core::operation::Operation;
-use onceward_core::retry::{self, Because, Chance, Retry, RetryPolicy, Spend};
+use onceward_core::retry::{self, Because, Chance, Retry, Spend};
 use onceward_core::state::State;
 
 use crate::claim::{EarlierUncertain, Held, Redrive, SendWindow};
-use crate::destination::Destination;
+use crate::directory::Known;
 use crate::error::LedgerError;
 use crate::execute::Claimed;
 use crate::governor::Go;
@@ -21,9 +21,7 @@ use crate::limits;
 /// What a run needs beside its claim.
 pub(crate) struct Run {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) destination: Arc<dyn Destination>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) answer_within: Duration,
+    pub(crate) tool: Known,
 }
 
 impl Run {
@@ -65,22 +63,22 @@ impl Run {
         };
         let (State::Pending(pending), Some(arguments)) = (&operation.state, operation.binding.arguments.present())
         else {
-            return classify(self.destination.contract(), &facts, &Observed::HeldBack);
+            return classify(self.tool.destination.contract(), &facts, &Observed::HeldBack);
         };
         let dispatch = held.dispatch(
             operation,
             &pending.attempt,
             Arc::clone(arguments),
             window,
-            self.answer_within,
+            self.tool.answer_within,
             Arc::clone(&self.inner.clock),
         );
-        let (tenant, scope) = (&operation.key.tenant, self.destination.scope());
+        let (tenant, scope) = (&operation.key.tenant, self.tool.destination.scope());
         fail::fail_point!("drive::before_send");
         // A destination keeps its own time; this bound is for one that does not, and reads as a lost reply.
-        let bound = limits::SEND_WITHIN + self.answer_within + Duration::from_secs(5);
+        let bound = limits::SEND_WITHIN + self.tool.answer_within + Duration::from_secs(5);
         let began = self.inner.clock.uptime();
-        let sending = self.destination.send(dispatch);
+        let sending = self.tool.destination.send(dispatch);
         let observed = match futures_util::future::select(sending, self.inner.runtime.sleep(bound)).await {
             futures_util::future::Either::Left((observed, _)) => observed,
             futures_util::future::Either::Right(_) => Observed::NoAnswer(NoAnswer::TimedOut),
@@ -88,7 +86,7 @@ impl Run {
         fail::fail_point!("drive::after_send");
         self.inner.metrics.dispatched(&operation.binding.tool, self.inner.clock.uptime().saturating_sub(began));
         let now = self.inner.clock.now();
-        let classified = classify(self.destination.contract(), &AttemptFacts { now, ..facts }, &observed);
+        let classified = classify(self.tool.destination.contract(), &AttemptFacts { now, ..facts }, &observed);
         self.inner.governor.note(tenant, scope, &observed, &classified.verdict, now);
         classified
     }
@@ -128,9 +126,15 @@ impl Run {
         let (Next::RetrySameKey { not_before } | Next::Wait { not_before }) = then else { return Ok(None) };
         let because = if not_before.is_some() { Because::Throttled } else { Because::Fault };
         let now = self.inner.clock.now();
-        let Retry::At(at) =
-            retry::next(&self.retry, last, because, *not_before, self.inner.chance(), now, operation.terms.deadline)
-        else {
+        let Retry::At(at) = retry::next(
+            &self.tool.retry,
+            last,
+            because,
+            *not_before,
+            self.inner.chance(),
+            now,
+            operation.terms.deadline,
+        ) else {
             return Ok(None);
         };
         // What may still be at work there costs more than what was turned away.
@@ -143,12 +147,12 @@ impl Run {
             | State::Rejected(_)
             | State::Closed(_) => Spend::AfterRefusal,
         };
-        if !self.inner.governor.spend(&operation.key.tenant, self.destination.scope(), cost, now) {
+        if !self.inner.governor.spend(&operation.key.tenant, self.tool.destination.scope(), cost, now) {
             tracing::warn!(key = %operation.key, "the retry budget is spent");
             return Ok(None);
         }
         self.inner.runtime.sleep(at.since(now)).await;
-        if self.inner.governor.ask(&operation.key.tenant, self.destination.scope(), self.inner.clock.now())
+        if self.inner.governor.ask(&operation.key.tenant, self.tool.destination.scope(), self.inner.clock.now())
             == Go::HeldBack
         {
             return Ok(None);
@@ -156,9 +160,9 @@ impl Run {
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
         let (claim, window) = match &operation.state {
             State::Approved(_) => {
-                (self.inner.claim_after_proof(operation, self.destination.contract(), window), window)
+                (self.inner.claim_after_proof(operation, self.tool.destination.contract(), window), window)
             }
-            State::Unknown(_) => match self.inner.redrive_permit(operation, &self.destination).await? {
+            State::Unknown(_) => match self.inner.redrive_permit(operation, &self.tool.destination).await? {
                 Some(permit) => self.inner.next_redrive(operation, permit, window),
                 None => return Ok(None),
             },

@@ -450,9 +450,7 @@ impl Inner {
         let result = seat.watch();
         let run = Run {
             inner: Arc::clone(self),
-            destination: Arc::clone(destination),
-            retry: call.retry,
-            answer_within: call.answer_within,
+            tool: Known { destination: Arc::clone(destination), retry: call.retry, answer_within: call.answer_within },
         };
         self.runtime.spawn(Box::pin(async move {
             match run.drive(held, operation, window).await {

@@ -16,9 +16,8 @@ use crate::error::LedgerError;
 use crate::governor::Governor;
 use crate::limits;
 use crate::metrics::{Counting, Metrics};
-use crate::outbox::Deliveries;
 use crate::pins::Pins;
-use crate::reconcile::Checks;
+use crate::places::Places;
 use crate::running::Running;
 use crate::runtime::Runtime;
 use crate::store::{Command, OwnerKind, Priority, Store};
@@ -81,10 +80,14 @@ pub(crate) struct Inner {
     pub(crate) stopping: AtomicBool,
     /// Where background work finds destinations; set when the reconciler starts.
     pub(crate) directory: OnceLock<Arc<dyn Directory>>,
-    pub(crate) checks: Checks,
+    /// Checks under way.
+    pub(crate) checks: Arc<Places>,
+    /// Questions have a budget of their own, beside the one of retries (R26).
+    pub(crate) questions: Governor,
     /// Where the dispatcher finds destinations; set when it starts.
     pub(crate) outbox: OnceLock<Arc<dyn Directory>>,
-    pub(crate) deliveries: Deliveries,
+    /// Entries of the outbox that are being sent.
+    pub(crate) deliveries: Arc<Places>,
 }
 
 impl Ledger {
@@ -115,9 +118,10 @@ impl Ledger {
             metrics,
             stopping: AtomicBool::new(false),
             directory: OnceLock::new(),
-            checks: Checks::default(),
+            checks: Places::new(limits::CHECKS_MAX, limits::CHECKS_PER_ROUTE_MAX),
+            questions: Governor::default(),
             outbox: OnceLock::new(),
-            deliveries: Deliveries::default(),
+            deliveries: Places::new(limits::DELIVERIES_MAX, limits::DELIVERIES_PER_ROUTE_MAX),
         });
         let ledger = Self { inner };
         ledger.start_background();

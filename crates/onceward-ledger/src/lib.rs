@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod operations;
 pub mod outbox;
 mod pins;
+mod places;
 mod prospect;
 pub mod reconcile;
 pub mod record;

@@ -66,6 +66,9 @@ pub const OUTBOX_EVERY: Duration = Duration::from_millis(200);
 /// Entries of the outbox that are looked at by one read.
 pub const OUTBOX_BATCH: u32 = 256;
 
+/// Entries of one tenant in a turn. Processes mix them among each other, so that they seldom meet, and the oldest still go first.
+pub const OUTBOX_TURN: usize = 16;
+
 /// Reads of one look at the outbox. What is behind them comes with the next one, where this one ended.
 pub const OUTBOX_PAGES: u32 = 16;
 

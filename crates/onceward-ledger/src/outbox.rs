@@ -9,12 +9,11 @@
 //! anything leaves is made once, and whoever loses it has lost one write. Each looks in an order of its own, so that they seldom
 //! meet.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use onceward_core::decide::{Request, decide};
-use onceward_core::key::{OperationKey, TenantId};
+use onceward_core::key::OperationKey;
 use onceward_core::operation::{Dispatcher, Operation};
 use onceward_core::outcome::{Envelope, Role, report};
 use onceward_core::retry::{self, Spend};
@@ -32,6 +31,7 @@ use crate::execute::{Claimed, told};
 use crate::governor::Go;
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
+use crate::places::{NoPlace, in_turns};
 use crate::running::Entered;
 use crate::store::{Applied, Command, Opening, Priority, ReadyRow, StoreError};
 
@@ -72,41 +72,6 @@ impl From<StoreError> for OutboxError {
 pub fn is_entry(opening: &Opening) -> Result<(), OutboxError> {
     let mine = opening.operation.terms.dispatch == Dispatcher::Auto;
     if mine && opening.events.is_empty() && opening.probe.is_none() { Ok(()) } else { Err(OutboxError::NotAnEntry) }
-}
-
-/// Entries that this process is sending.
-#[derive(Default)]
-pub(crate) struct Deliveries {
-    routes: Mutex<HashMap<Route, usize>>,
-}
-
-/// A tenant at a destination's scope.
-type Route = (TenantId, String);
-
-/// A place among the deliveries; given back when it is dropped.
-struct Place {
-    inner: Arc<Inner>,
-    route: Route,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut routes = self.inner.deliveries.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = routes.get_mut(&self.route) {
-            *count -= 1;
-            if *count == 0 {
-                routes.remove(&self.route);
-            }
-        }
-    }
-}
-
-/// Where there is no place for a delivery.
-enum NoPlace {
-    /// At its destination, for its tenant.
-    There,
-    /// Anywhere.
-    Anywhere,
 }
 
 impl Ledger {
@@ -198,13 +163,13 @@ impl Inner {
         let mut after = after;
         for _ in 0..limits::OUTBOX_PAGES {
             let page = self.store.ready(after, limits::OUTBOX_BATCH).await?;
-            for row in self.fairly(page.rows) {
+            for row in in_turns(page.rows, limits::OUTBOX_TURN, |row| &row.key, |key| self.own_order(key)) {
                 if self.rests(&row) || self.running.contains(&row.key) {
                     continue;
                 }
                 // A tool that is not configured here may be in another process.
                 let Some(known) = directory.known(&row.tool) else { continue };
-                let place = match self.delivery(&row.key.tenant, &known) {
+                let place = match self.deliveries.take(&row.key, known.destination.scope()) {
                     Ok(place) => place,
                     Err(NoPlace::There) => continue,
                     Err(NoPlace::Anywhere) => return Ok(after),
@@ -225,22 +190,11 @@ impl Inner {
         Ok(after)
     }
 
-    /// In turns by tenant; within one turn in an order that is another one for each process.
-    fn fairly(&self, rows: Vec<ReadyRow>) -> Vec<ReadyRow> {
-        let mut turns: HashMap<TenantId, usize> = HashMap::new();
-        let mut ranked: Vec<(usize, u64, ReadyRow)> = rows
-            .into_iter()
-            .map(|row| {
-                let turn = turns.entry(row.key.tenant.clone()).or_insert(0);
-                *turn += 1;
-                let mut own = DefaultHasher::new();
-                (self.owner.as_str(), row.key.tenant.as_str(), row.key.id.as_str()).hash(&mut own);
-                // Sixteen at a time are mixed, so that the oldest still go first.
-                (*turn / 16, own.finish(), row)
-            })
-            .collect();
-        ranked.sort_by_key(|(turn, own, _)| (*turn, *own));
-        ranked.into_iter().map(|(_, _, row)| row).collect()
+    /// The place of an entry in its turn: another one for each process, so that two seldom meet.
+    fn own_order(&self, key: &OperationKey) -> u64 {
+        let mut order = DefaultHasher::new();
+        (self.owner.as_str(), key.tenant.as_str(), key.id.as_str()).hash(&mut order);
+        order.finish()
     }
 
     /// Whether an entry that was turned away rests before it is sent again, longer with every run of attempts. Its row says since
@@ -248,21 +202,6 @@ impl Inner {
     fn rests(&self, row: &ReadyRow) -> bool {
         let runs = row.attempts.div_ceil(limits::ATTEMPTS_IN_CALL_MAX);
         row.attempts > 0 && self.clock.now() < row.updated_at.plus(retry::pause_between_checks(runs))
-    }
-
-    /// A place for a delivery, where there is one.
-    fn delivery(self: &Arc<Self>, tenant: &TenantId, known: &Known) -> Result<Place, NoPlace> {
-        let route = (tenant.clone(), known.destination.scope().to_owned());
-        let mut routes = self.deliveries.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if routes.values().sum::<usize>() >= limits::DELIVERIES_MAX {
-            return Err(NoPlace::Anywhere);
-        }
-        let there = routes.entry(route.clone()).or_insert(0);
-        if *there >= limits::DELIVERIES_PER_ROUTE_MAX {
-            return Err(NoPlace::There);
-        }
-        *there += 1;
-        Ok(Place { inner: Arc::clone(self), route })
     }
 
     /// Sends an entry, and then what follows in its lane, as long as each is settled.
@@ -320,12 +259,7 @@ impl Inner {
         let claim = self.claim_after_proof(&operation, known.destination.contract(), window);
         let sent = match self.claim(&operation, claim, format!("dispatcher:{}", self.owner)).await? {
             Claimed::Held(held, operation) => {
-                let run = Run {
-                    inner: Arc::clone(self),
-                    destination: Arc::clone(&known.destination),
-                    retry: known.retry,
-                    answer_within: known.answer_within,
-                };
+                let run = Run { inner: Arc::clone(self), tool: known.clone() };
                 let operation = run.drive(held, *operation, window).await?;
                 seat.leave(operation.clone());
                 Some(operation)

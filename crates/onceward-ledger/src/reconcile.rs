@@ -4,12 +4,11 @@
 //! Bounded and fair: so many checks at once, so many for one tenant at one destination, and a budget for each; what finds no
 //! place is put off and stays durable. Nothing here decides anything: the rules do, and each step is in the journal.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use onceward_core::event::{About, Event, Observation, Source, Verdict};
 use onceward_core::evidence::RedrivePermit;
-use onceward_core::key::{OperationKey, TenantId};
+use onceward_core::key::OperationKey;
 use onceward_core::operation::Operation;
 use onceward_core::retry::Spend;
 use onceward_core::state::State;
@@ -20,49 +19,13 @@ use crate::directory::{Directory, Known};
 use crate::drive::Run;
 use crate::error::LedgerError;
 use crate::execute::Claimed;
-use crate::governor::{Go, Governor};
+use crate::governor::Go;
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
 use crate::lookup::is_own_function;
+use crate::places::in_turns;
 use crate::running::Entered;
 use crate::store::{Command, Expects, Priority, Step};
-
-/// Checks under way in this process.
-#[derive(Default)]
-pub(crate) struct Checks {
-    under_way: Mutex<UnderWay>,
-    /// Questions have a budget of their own, beside the one of retries (R26).
-    pub(crate) budget: Governor,
-}
-
-#[derive(Default)]
-struct UnderWay {
-    keys: HashSet<OperationKey>,
-    routes: HashMap<Route, usize>,
-}
-
-/// A tenant at a destination's scope.
-type Route = (TenantId, String);
-
-/// A place among the checks; given back when it is dropped.
-struct Place {
-    inner: Arc<Inner>,
-    key: OperationKey,
-    route: Route,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut under_way = self.inner.checks.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.keys.remove(&self.key);
-        if let Some(count) = under_way.routes.get_mut(&self.route) {
-            *count -= 1;
-            if *count == 0 {
-                under_way.routes.remove(&self.route);
-            }
-        }
-    }
-}
 
 impl Ledger {
     /// Starts the reconciler: from now on unknown operations of the directory's tools are checked by this process, and an
@@ -93,7 +56,7 @@ impl Inner {
         let due = self.store.due(self.clock.now(), limits::CHECKS_BATCH).await?;
         // Only when the round is full do rows that find no place keep others from being seen at all.
         let crowded = due.len() >= limits::CHECKS_BATCH as usize;
-        for operation in fairly(due) {
+        for operation in in_turns(due, 1, |operation| &operation.key, |_| 0) {
             if is_own_function(&operation) {
                 match self.next_check(&operation, None).await? {
                     None => self.reschedule(&operation, None).await?,
@@ -104,8 +67,8 @@ impl Inner {
                 continue;
             }
             match directory.known(&operation.binding.tool) {
-                Some(known) => match self.place(&operation, &known) {
-                    Some(place) => {
+                Some(known) => match self.checks.take(&operation.key, known.destination.scope()) {
+                    Ok(place) => {
                         let inner = Arc::clone(self);
                         self.runtime.spawn(Box::pin(async move {
                             if let Err(error) = inner.check(&operation.key, &known).await {
@@ -114,30 +77,14 @@ impl Inner {
                             drop(place);
                         }));
                     }
-                    None if crowded => self.put_off(&operation).await?,
-                    None => {}
+                    Err(_) if crowded => self.put_off(&operation).await?,
+                    Err(_) => {}
                 },
                 // A tool that is not configured here now.
                 None => self.look_later(&operation).await?,
             }
         }
         Ok(())
-    }
-
-    /// A place for a check of this operation, where there is one.
-    fn place(self: &Arc<Self>, operation: &Operation, known: &Known) -> Option<Place> {
-        let route = (operation.key.tenant.clone(), known.destination.scope().to_owned());
-        let mut under_way = self.checks.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_route = under_way.routes.get(&route).copied().unwrap_or(0);
-        if under_way.keys.len() >= limits::CHECKS_MAX
-            || of_route >= limits::CHECKS_PER_ROUTE_MAX
-            || under_way.keys.contains(&operation.key)
-        {
-            return None;
-        }
-        under_way.keys.insert(operation.key.clone());
-        under_way.routes.insert(route.clone(), of_route + 1);
-        Some(Place { inner: Arc::clone(self), key: operation.key.clone(), route })
     }
 
     /// Does the next thing about an operation that is due.
@@ -154,7 +101,7 @@ impl Inner {
             return self.redrive(&operation, known, permit).await;
         }
         let (tenant, scope) = (&operation.key.tenant, known.destination.scope());
-        if !self.checks.budget.spend(tenant, scope, Spend::AfterRefusal, self.clock.now()) {
+        if !self.questions.spend(tenant, scope, Spend::AfterRefusal, self.clock.now()) {
             return self.put_off(&operation).await;
         }
         let asked = self.ask(&operation, known).await?;
@@ -188,12 +135,7 @@ impl Inner {
         let (claim, window) = self.next_redrive(operation, permit, window);
         match self.claim(operation, claim, format!("reconciler:{}", self.owner)).await? {
             Claimed::Held(held, operation) => {
-                let run = Run {
-                    inner: Arc::clone(self),
-                    destination: Arc::clone(&known.destination),
-                    retry: known.retry,
-                    answer_within: known.answer_within,
-                };
+                let run = Run { inner: Arc::clone(self), tool: known.clone() };
                 let operation = run.drive(held, *operation, window).await?;
                 seat.leave(operation);
             }
@@ -256,19 +198,4 @@ impl Inner {
         self.store.submit(Command::Step(Box::new(step)), Priority::Claim).await?;
         Ok(())
     }
-}
-
-/// In turns by tenant, each tenant's in the order in which they are due.
-fn fairly(due: Vec<Operation>) -> Vec<Operation> {
-    let mut turns: HashMap<TenantId, usize> = HashMap::new();
-    let mut ranked: Vec<(usize, Operation)> = due
-        .into_iter()
-        .map(|operation| {
-            let turn = turns.entry(operation.key.tenant.clone()).or_insert(0);
-            *turn += 1;
-            (*turn, operation)
-        })
-        .collect();
-    ranked.sort_by_key(|(turn, _)| *turn);
-    ranked.into_iter().map(|(_, operation)| operation).collect()
 }
