@@ -17,6 +17,8 @@ use onceward_core::suspicion::{Manner, Probe, Suspicion};
 use onceward_core::time::Timestamp;
 
 use crate::authorize::Authorized;
+use crate::destination::Destination;
+use crate::directory::Known;
 use crate::limits::SECOND_WITHIN;
 
 /// A call of a tool: the tool itself is named by the permission that comes with it.
@@ -94,6 +96,16 @@ impl Call {
     #[must_use]
     pub fn key<A>(&self, allowed: &Authorized<A>) -> OperationKey {
         OperationKey { tenant: allowed.tenant().clone(), id: self.identity.id().clone() }
+    }
+
+    /// The tool as this call brings it along.
+    pub(crate) fn known(&self, destination: &Arc<dyn Destination>) -> Known {
+        Known {
+            version: self.tool_version.clone(),
+            destination: Arc::clone(destination),
+            retry: self.retry,
+            answer_within: self.answer_within,
+        }
     }
 
     /// The operation as it is inserted, before anything is claimed.

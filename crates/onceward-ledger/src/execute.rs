@@ -19,7 +19,6 @@ use crate::authorize::{Authorized, Execute};
 use crate::call::Call;
 use crate::claim::{Held, SendWindow};
 use crate::destination::Destination;
-use crate::directory::Known;
 use crate::drive::Run;
 use crate::error::LedgerError;
 use crate::governor::Go;
@@ -291,25 +290,21 @@ impl Inner {
             Entered::Joined(result) => return Ok(Resumed::Joined(result)),
         };
         let window = SendWindow::open(&*self.clock, limits::SEND_WITHIN);
+        let known = call.known(destination);
         let (claim, window) = match decision {
             Decision::Ready => {
-                self.is_as_approved(operation, call, destination)?;
+                if !known.is_as_approved(operation) {
+                    return Err(LedgerError::ApprovalVoid);
+                }
                 if let Some(earlier) = self.unresolved_beside(operation).await? {
                     return Ok(Resumed::Suspected(Box::new(earlier)));
                 }
                 (self.claim_after_proof(operation, destination.contract(), window), window)
             }
-            _ => {
-                let known = Known {
-                    destination: Arc::clone(destination),
-                    retry: call.retry,
-                    answer_within: call.answer_within,
-                };
-                match self.worthwhile_permit(operation, &known).await? {
-                    Some(redrive) => self.next_redrive(operation, redrive, window),
-                    None => return Ok(Resumed::Stays(Box::new(operation.clone()))),
-                }
-            }
+            _ => match self.worthwhile_permit(operation, &known).await? {
+                Some(redrive) => self.next_redrive(operation, redrive, window),
+                None => return Ok(Resumed::Stays(Box::new(operation.clone()))),
+            },
         };
         // Held back before it is claimed, so that an outage takes no attempt of anybody's.
         if self.governor.ask(&operation.key.tenant, destination.scope(), self.clock.now()) == Go::HeldBack {
@@ -323,25 +318,6 @@ impl Inner {
             Claimed::Moved => Ok(Resumed::Moved),
             Claimed::Stays(operation) => Ok(Resumed::Stays(operation)),
         }
-    }
-
-    /// An approval is for exactly what was approved: the same definition of the tool, the same contract, the same account, the
-    /// same request (R18). What is sent is the stored arguments, so the request is made of them.
-    fn is_as_approved(
-        &self,
-        operation: &Operation,
-        call: &Call,
-        destination: &Arc<dyn Destination>,
-    ) -> Result<(), LedgerError> {
-        let Some(pin) = operation.history.approved_by.as_ref().and(operation.terms.pin.as_ref()) else {
-            return Ok(());
-        };
-        let stored = operation.binding.arguments.present();
-        let same = operation.binding.tool_version == call.tool_version
-            && pin.scope == destination.scope()
-            && pin.contract == destination.contract_hash()
-            && pin.request == stored.and_then(|arguments| destination.request_digest(arguments));
-        if same { Ok(()) } else { Err(LedgerError::ApprovalVoid) }
     }
 
     /// Submits a claim for this process.
@@ -448,10 +424,7 @@ impl Inner {
         permit: OwnedSemaphorePermit,
     ) -> watch::Receiver<Option<Operation>> {
         let result = seat.watch();
-        let run = Run {
-            inner: Arc::clone(self),
-            tool: Known { destination: Arc::clone(destination), retry: call.retry, answer_within: call.answer_within },
-        };
+        let run = Run { inner: Arc::clone(self), tool: call.known(destination) };
         self.runtime.spawn(Box::pin(async move {
             match run.drive(held, operation, window).await {
                 Ok(operation) => seat.leave(operation),

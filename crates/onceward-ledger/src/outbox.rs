@@ -242,8 +242,8 @@ impl Inner {
             tracing::warn!(%key, "whoever made this entry may no longer make it; it waits for a person");
             return Ok(None);
         }
-        if !is_as_approved(&operation, known) {
-            tracing::warn!(%key, "this entry was approved for another contract, account or request; it waits for a person");
+        if !known.is_as_approved(&operation) {
+            tracing::warn!(%key, "this entry was approved under another definition, contract, account or request; it waits for a person");
             return Ok(None);
         }
         let (tenant, scope) = (&key.tenant, known.destination.scope());
@@ -270,13 +270,4 @@ impl Inner {
         drop(permit);
         Ok(sent)
     }
-}
-
-/// A person's approval is for exactly what was approved (R18).
-fn is_as_approved(operation: &Operation, known: &Known) -> bool {
-    let Some(pin) = operation.history.approved_by.as_ref().and(operation.terms.pin.as_ref()) else { return true };
-    let stored = operation.binding.arguments.present();
-    pin.scope == known.destination.scope()
-        && pin.contract == known.destination.contract_hash()
-        && pin.request == stored.and_then(|arguments| known.destination.request_digest(arguments))
 }

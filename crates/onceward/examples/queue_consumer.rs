@@ -79,11 +79,12 @@ impl Destination for Courier {
 }
 
 /// The one tool of this service.
-struct Tools(Arc<Courier>);
+struct Tools(Arc<Courier>, ToolVersion);
 
 impl Directory for Tools {
     fn known(&self, tool: &ToolName) -> Option<Known> {
         (tool.as_str() == "deliver").then(|| Known {
+            version: self.1.clone(),
             destination: self.0.clone(),
             retry: RetryPolicy::default(),
             answer_within: Duration::from_secs(30),
@@ -96,6 +97,7 @@ pub(crate) struct Service {
     ledger: Ledger,
     file: std::path::PathBuf,
     allowed: Authorized<Execute>,
+    version: ToolVersion,
     courier: Arc<Courier>,
 }
 
@@ -116,7 +118,8 @@ impl Service {
             intervals: Intervals::default(),
         })
         .await?;
-        let tools: Arc<dyn Directory> = Arc::new(Tools(Arc::clone(&courier)));
+        let version = ToolVersion::parse("1")?;
+        let tools: Arc<dyn Directory> = Arc::new(Tools(Arc::clone(&courier), version.clone()));
         ledger.reconcile(Arc::clone(&tools));
         ledger.dispatch_outbox(tools);
         let grant = Grant::new(
@@ -126,7 +129,7 @@ impl Service {
             Scope::AGENT.to_vec(),
         )?;
         let allowed = grant.to_execute(&ToolName::parse("deliver")?).map_err(|_| "not permitted")?;
-        Ok(Self { ledger, file, allowed, courier })
+        Ok(Self { ledger, file, allowed, version, courier })
     }
 
     /// Handles one delivery. When this returns `Ok`, the message may be acknowledged; else it will be delivered again.
@@ -134,7 +137,7 @@ impl Service {
         let call = Call {
             // The message's own id, which every delivery of it has.
             identity: Identity::Given(OperationId::parse(message.id)?),
-            tool_version: ToolVersion::parse("1")?,
+            tool_version: self.version.clone(),
             comparison: Comparison::default(),
             arguments: Arc::new(Canonical::from_value(json!({ "item": message.item, "to": message.customer }))?),
             title: Some(format!("Deliver {} to {}", message.item, message.customer)),

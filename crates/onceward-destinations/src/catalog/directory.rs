@@ -10,6 +10,7 @@ impl Directory for Catalog {
     fn known(&self, tool: &ToolName) -> Option<Known> {
         if let Some(proxy) = self.proxy_of_tool(tool) {
             return Some(Known {
+                version: proxy.version().clone(),
                 destination: proxy.destination(),
                 retry: *proxy.retry(),
                 answer_within: proxy.answer_within(),
@@ -19,6 +20,7 @@ impl Directory for Catalog {
         match tool.effect() {
             Effect::Read => None,
             Effect::Write => Some(Known {
+                version: tool.version().clone(),
                 destination: tool.destination(),
                 retry: *tool.retry(),
                 answer_within: tool.answer_within(),

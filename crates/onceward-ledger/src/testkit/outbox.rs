@@ -142,6 +142,24 @@ pub async fn a_proposed_head_blocks_its_lane_until_it_is_approved(stage: Box<dyn
     assert_eq!(play.requests(), ["free", "head", "behind"]);
 }
 
+pub async fn an_approval_does_not_cover_another_definition_of_its_tool(stage: Box<dyn Stage>) {
+    let play = Play::new(stage).await;
+    let approved = play.opening(&with_approval(call("approved", None))).await;
+    play.business(vec![approved], End::Committed).await;
+    let operator = grant("olga", &Scope::OPERATOR);
+    play.ledger.approve(&operator, &play.key("approved").id, Expects::Anything).await.unwrap();
+    // One that nobody had to approve, later in the order: when it is sent, the other has been looked at.
+    let free = play.opening(&call("free", None)).await;
+    play.business(vec![free], End::Committed).await;
+    play.ledger.dispatch_outbox(play.directory_at("2"));
+    play.until("free", |operation| operation.is_settled()).await;
+    assert_eq!(play.requests(), ["free"]);
+    let as_it_was = play.another().await;
+    as_it_was.dispatch_outbox(play.directory_at("1"));
+    play.until("approved", |operation| operation.is_settled()).await;
+    assert_eq!(play.requests(), ["free", "approved"]);
+}
+
 pub async fn r108_an_entry_that_nobody_took_is_not_marked_as_sent(stage: Box<dyn Stage>) {
     let play = Play::new(stage).await;
     // As often as one run of a claim tries.

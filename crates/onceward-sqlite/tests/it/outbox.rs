@@ -114,6 +114,11 @@ async fn a_proposed_head_blocks_its_lane_until_it_is_approved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_approval_does_not_cover_another_definition_of_its_tool() {
+    outbox::an_approval_does_not_cover_another_definition_of_its_tool(shop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn r108_an_entry_that_nobody_took_is_not_marked_as_sent() {
     outbox::r108_an_entry_that_nobody_took_is_not_marked_as_sent(shop().await).await;
 }

@@ -28,7 +28,7 @@ use onceward::store::BoxFuture;
 use onceward::{Intervals, Ledger, Settings};
 use serde_json::{Value, json};
 
-use crate::stage::{PATIENCE, Stage, allowed, call, grant, until};
+use crate::stage::{PATIENCE, Stage, allowed, call, grant, until, version};
 
 /// A destination that recognises a key for a day.
 const KEYED: &str = r#"
@@ -180,7 +180,7 @@ impl Directory for Only {
     fn known(&self, _tool: &ToolName) -> Option<Known> {
         let destination: Arc<dyn Destination> = self.0.clone();
         let retry = RetryPolicy { attempts_max: 6, ..RetryPolicy::default() };
-        Some(Known { destination, retry, answer_within: Duration::from_secs(5) })
+        Some(Known { version: version(), destination, retry, answer_within: Duration::from_secs(5) })
     }
 }
 
@@ -493,7 +493,12 @@ struct AllJobs(Arc<Jobs>);
 impl Directory for AllJobs {
     fn known(&self, _tool: &ToolName) -> Option<Known> {
         let destination: Arc<dyn Destination> = self.0.clone();
-        Some(Known { destination, retry: RetryPolicy::default(), answer_within: Duration::from_secs(5) })
+        Some(Known {
+            version: version(),
+            destination,
+            retry: RetryPolicy::default(),
+            answer_within: Duration::from_secs(5),
+        })
     }
 }
 

@@ -345,11 +345,16 @@ pub(crate) fn id(text: &str) -> OperationId {
     OperationId::parse(text).unwrap()
 }
 
+/// The one version of every tool.
+pub(crate) fn version() -> ToolVersion {
+    ToolVersion::parse("1").unwrap()
+}
+
 /// A call with that operation id, for a ticket with that title.
 pub(crate) fn call(operation: &str, title: &str) -> Call {
     Call {
         identity: Identity::Given(id(operation)),
-        tool_version: ToolVersion::parse("1").unwrap(),
+        tool_version: version(),
         comparison: Comparison::default(),
         arguments: Arc::new(Canonical::from_value(json!({"title": title})).unwrap()),
         title: None,

@@ -90,13 +90,18 @@ impl Destination for Recorder {
     }
 }
 
-/// Every tool is at the one destination.
-struct Only(Arc<Recorder>);
+/// Every tool is at the one destination, in the version that is configured.
+struct Only(Arc<Recorder>, ToolVersion);
 
 impl Directory for Only {
     fn known(&self, _tool: &ToolName) -> Option<Known> {
         let retry = RetryPolicy { attempts_max: 3, ..RetryPolicy::default() };
-        Some(Known { destination: Arc::clone(&self.0) as _, retry, answer_within: Duration::from_secs(30) })
+        Some(Known {
+            version: self.1.clone(),
+            destination: Arc::clone(&self.0) as _,
+            retry,
+            answer_within: Duration::from_secs(30),
+        })
     }
 }
 
@@ -121,7 +126,12 @@ impl Play {
     }
 
     pub(super) fn directory(&self) -> Arc<dyn Directory> {
-        Arc::new(Only(Arc::clone(&self.recorder)))
+        self.directory_at("1")
+    }
+
+    /// The tools as they are after their definition was changed.
+    pub(super) fn directory_at(&self, version: &str) -> Arc<dyn Directory> {
+        Arc::new(Only(Arc::clone(&self.recorder), ToolVersion::parse(version).unwrap()))
     }
 
     pub(super) fn destination(&self) -> Arc<dyn Destination> {

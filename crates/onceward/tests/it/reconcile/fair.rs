@@ -39,7 +39,12 @@ struct StuckAndQuick(Arc<Stuck>, Arc<Helpdesk>);
 impl Directory for StuckAndQuick {
     fn known(&self, tool: &ToolName) -> Option<Known> {
         let destination: Arc<dyn Destination> = if tool.as_str() == "stuck" { self.0.clone() } else { self.1.clone() };
-        Some(Known { destination, retry: RetryPolicy::default(), answer_within: Duration::from_secs(5) })
+        Some(Known {
+            version: version(),
+            destination,
+            retry: RetryPolicy::default(),
+            answer_within: Duration::from_secs(5),
+        })
     }
 }
 
