@@ -4,15 +4,14 @@
 //! the caller commits. A begun operation that is not finished makes the commit fail: a constraint that is deferred to `COMMIT`
 //! looks whether it is. The same is done in SQL, for every language, by the functions in `schema/0002.sql`.
 
-use onceward_core::event::{About, Event, Observation, Source, Verdict};
-use onceward_core::key::{AttemptNumber, OperationId, OperationKey, OwnerId, ToolName};
+use onceward_core::key::{OperationId, OperationKey, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Receipt;
 use onceward_core::state::State;
-use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
+use onceward_ledger::local::{NotCommitted, finishing};
 use onceward_ledger::record;
-use onceward_ledger::store::{Applied, Expects, Found, Opening, Step, StoreError};
+use onceward_ledger::store::{Applied, Found, Opening, StoreError};
 use onceward_ledger::transact::{self, Transacted, Write};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, GenericClient, Transaction};
@@ -24,26 +23,8 @@ use crate::position;
 use crate::rows::{self, Written};
 use crate::store::PostgresStore;
 
-/// What an operation in the caller's transaction came to.
-#[derive(Debug)]
-#[must_use = "a begun operation that is not finished makes the commit fail"]
-pub enum Begin<'t> {
-    /// It is this transaction's: write, then [`finish`](Begun::finish) it.
-    Begun(Box<Begun<'t>>),
-    /// It was opened without a claim, since it waits for approval. Nothing may be written for it; the transaction may commit.
-    Opened(Operation),
-    /// The key existed; nothing may be written for it. Here it is, to be decided on.
-    Existing(Operation),
-    /// It may repeat this earlier operation; nothing may be written for it.
-    Suspected(Operation),
-    /// A rule refused it; nothing may be written for it.
-    Refused {
-        /// Which rule.
-        refusal: Refusal,
-        /// The operation as it would have stood.
-        operation: Operation,
-    },
-}
+/// What an operation in the caller's transaction on PostgreSQL came to.
+pub type Begin<'t> = onceward_ledger::local::Begin<Box<Begun<'t>>>;
 
 /// Why nothing was begun. The transaction is the caller's to roll back.
 #[derive(Debug, thiserror::Error)]
@@ -70,8 +51,6 @@ impl From<Fault> for BeginError {
 pub struct Begun<'t> {
     client: &'t Client,
     operation: Operation,
-    owner: OwnerId,
-    attempt: AttemptNumber,
     landmark: Landmark,
     salts: Salts,
 }
@@ -89,17 +68,6 @@ pub struct Uncommitted<T> {
     pub(crate) value: T,
     pub(crate) operation: Operation,
     pub(crate) landmark: Landmark,
-}
-
-/// Why something uncommitted is not true.
-#[derive(Debug, thiserror::Error)]
-pub enum NotCommitted {
-    /// The ledger has no trace of it: the transaction was rolled back.
-    #[error("the transaction is not committed")]
-    NotThere,
-    /// The ledger cannot be read, or is busy because the transaction is still open.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Begins an operation in the caller's transaction, before the caller writes anything else in it.
@@ -134,20 +102,13 @@ pub async fn begin_on<'t>(
         return begin_told(batch::existing(&opening, known, at, &mut salts)).map_err(Into::into);
     }
     let Write { operation, entries, .. } = write;
-    let (owner, attempt) = match &operation.state {
-        State::Pending(pending) => (pending.attempt.owner.clone(), pending.attempt.number),
-        State::Proposed(_)
-        | State::Approved(_)
-        | State::Unknown(_)
-        | State::Succeeded(_)
-        | State::Rejected(_)
-        | State::Closed(_) => return Ok(Begin::Opened(operation)),
-    };
+    let State::Pending(pending) = &operation.state else { return Ok(Begin::Opened(operation)) };
+    let owner = pending.attempt.owner.as_str();
     let params: Params<'_> =
-        &[(&key.tenant.as_str(), Type::TEXT), (&key.id.as_str(), Type::TEXT), (&owner.as_str(), Type::TEXT)];
+        &[(&key.tenant.as_str(), Type::TEXT), (&key.id.as_str(), Type::TEXT), (&owner, Type::TEXT)];
     client.query_typed("INSERT INTO onceward.begun VALUES ($1, $2, $3)", params).await.map_err(Fault::from)?;
     let landmark = Landmark { key, head: operation.journal, made: Some(Box::new((operation.clone(), entries))) };
-    Ok(Begin::Begun(Box::new(Begun { client, operation, owner, attempt, landmark, salts })))
+    Ok(Begin::Begun(Box::new(Begun { client, operation, landmark, salts })))
 }
 
 type Params<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
@@ -157,10 +118,12 @@ fn begin_told<'t>(answer: Applied) -> Result<Begin<'t>, StoreError> {
         Applied::Existing(operation) => Ok(Begin::Existing(operation)),
         Applied::Suspected(operation) => Ok(Begin::Suspected(operation)),
         Applied::Refused { refusal, operation } => Ok(Begin::Refused { refusal, operation }),
-        Applied::Opened(_) | Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => {
-            Err(StoreError::Corrupt("an opening was answered as if it were none".to_owned()))
-        }
+        Applied::Opened(_) | Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => Err(not_opened()),
     }
+}
+
+fn not_opened() -> StoreError {
+    StoreError::Corrupt("an opening was answered as if it were none".to_owned())
 }
 
 /// What must be right with a transaction that is not ours. Checked and never set: it is the caller's.
@@ -204,19 +167,7 @@ impl Begun<'_> {
     pub async fn finish(mut self, receipt: Receipt, at: Timestamp) -> Result<Uncommitted<Receipt>, StoreError> {
         let before = self.operation.journal.hash;
         let same_effect = self.same_effect(&receipt).await?;
-        let seen = Event::Observe(Observation {
-            about: About::Attempt(self.attempt),
-            verdict: Verdict::Effect(receipt.clone()),
-            source: Source::Owner(self.owner.clone()),
-            next_check: None,
-            note: None,
-        });
-        let step = Step {
-            key: self.operation.key.clone(),
-            events: vec![seen],
-            actor: format!("owner:{}", self.owner),
-            expects: Expects::Anything,
-        };
+        let step = finishing(&self.operation, receipt.clone()).ok_or_else(not_opened)?;
         let found = Found { operation: Some(self.operation), same_effect, ..Found::default() };
         let salts = &mut self.salts;
         let Transacted { write, answer } = transact::step(found, step, at, || salts.next());

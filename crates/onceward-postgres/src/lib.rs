@@ -22,9 +22,10 @@ mod rows;
 mod store;
 mod writer;
 
-pub use caller::{Begin, BeginError, Begun, NotCommitted, Uncommitted, begin_on};
+pub use caller::{Begin, BeginError, Begun, Uncommitted, begin_on};
 pub use error::OpenError;
-pub use local::{Effect, LocalError, LocalFailure, LocalOutcome};
+pub use local::{Effect, LocalError, LocalFailure};
+pub use onceward_ledger::local::{LocalOutcome, NotCommitted};
 pub use outbox::{ApproveError, approve_in};
 pub use store::{Options, PostgresStore};
 /// The driver, in the version that a local effect is given a transaction of.

@@ -13,8 +13,8 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Receipt;
-use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
+use onceward_ledger::local::{Begin, LocalOutcome};
 use onceward_ledger::store::{BoxFuture, Opening, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Transaction;
 
 use crate::batch::{self, Landmark};
-use crate::caller::{Begin, BeginError, begin_on};
+use crate::caller::{BeginError, begin_on};
 use crate::connect::{Address, Link};
 use crate::error::{Fault, Trouble};
 use crate::store::PostgresStore;
@@ -32,61 +32,11 @@ use crate::{limits, writer};
 /// after having ended the transaction by hand is not part of it, and is refused.
 pub type Effect = Box<dyn for<'t> FnOnce(&'t Transaction<'t>) -> BoxFuture<'t, Result<Receipt, LocalError>> + Send>;
 
-/// Why a local effect did not happen, in the words of who runs it.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalError {
-    /// PostgreSQL refused a statement.
-    #[error("{0}")]
-    Sql(#[from] tokio_postgres::Error),
-    /// The application's own reason.
-    #[error("{0}")]
-    Application(Box<dyn std::error::Error + Send + Sync>),
-}
+/// Why a local effect on PostgreSQL did not happen.
+pub type LocalError = onceward_ledger::local::LocalError<tokio_postgres::Error>;
 
-impl LocalError {
-    /// The application's own reason.
-    pub fn because(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Application(reason.into())
-    }
-}
-
-/// What became of a local effect.
-#[derive(Debug)]
-pub enum LocalOutcome {
-    /// It was done: rows and receipt are durable.
-    Done(Operation),
-    /// It was opened without a claim, since it waits for approval; nothing ran.
-    Opened(Operation),
-    /// The key existed; nothing ran. Here it is, to be decided on.
-    Existing(Operation),
-    /// It may repeat this earlier operation; nothing ran.
-    Suspected(Operation),
-    /// A rule refused it; nothing ran.
-    Refused {
-        /// Which rule.
-        refusal: Refusal,
-        /// The operation as it would have stood.
-        operation: Operation,
-    },
-}
-
-/// Why a local effect has no outcome. In every case but [`Store`](Self::Store) with `CommitUnknown` nothing of it is left: no
-/// row, no receipt, no operation; the same call may be made again. After `CommitUnknown` the same call finds out.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalFailure {
-    /// The effect said no, and was rolled back.
-    #[error("the effect failed and was rolled back: {0}")]
-    Effect(LocalError),
-    /// The effect panicked, and was rolled back.
-    #[error("the effect panicked and was rolled back: {0}")]
-    Panicked(String),
-    /// The effect took longer than it may, and was rolled back.
-    #[error("the effect took longer than {} ms and was rolled back", .0.as_millis())]
-    TookTooLong(Duration),
-    /// The ledger could not take it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+/// Why a local effect on PostgreSQL has no outcome.
+pub type LocalFailure = onceward_ledger::local::LocalFailure<tokio_postgres::Error>;
 
 /// Connections for local effects: made as they are needed, kept for the next.
 pub(crate) struct Locals {
@@ -207,7 +157,7 @@ impl Locals {
         match select(pin!(running), late).await {
             Either::Left((Ok(Ok(receipt)), _)) => Ok(receipt),
             Either::Left((Ok(Err(error)), _)) => Err(LocalFailure::Effect(error)),
-            Either::Left((Err(panic), _)) => Err(LocalFailure::Panicked(words(&*panic))),
+            Either::Left((Err(panic), _)) => Err(LocalFailure::panicked(&*panic)),
             Either::Right(_) => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
         }
     }
@@ -346,13 +296,5 @@ async fn ended(transaction: Transaction<'_>, outcome: LocalOutcome) -> Ran {
     match transaction.rollback().await {
         Ok(()) => Ran::Clean(Ok(outcome)),
         Err(_) => Ran::Broken(Ok(outcome)),
-    }
-}
-
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (None, Some(text)) => text.clone(),
-        (None, None) => "without words".to_owned(),
     }
 }

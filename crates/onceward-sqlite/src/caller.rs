@@ -4,14 +4,12 @@
 //! the caller commits. A begun operation that is not finished makes the commit fail: it leaves a reference to a row that never
 //! exists, which SQLite checks at `COMMIT`. Nothing of the connection is changed; what must be right is checked.
 
-use onceward_core::event::{About, Event, Observation, Source, Verdict};
-use onceward_core::key::{AttemptNumber, OwnerId};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Receipt;
 use onceward_core::state::State;
-use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
-use onceward_ledger::store::{Applied, Command, Expects, Opening, Step, StoreError};
+use onceward_ledger::local::{NotCommitted, finishing};
+use onceward_ledger::store::{Applied, Command, Opening, StoreError};
 use rusqlite::{Connection, Transaction};
 
 use crate::apply::{self, Desk, Landmark, Outcome, Recent};
@@ -20,26 +18,8 @@ use crate::error::{Fault, OpenError};
 use crate::migrate;
 use crate::store::SqliteStore;
 
-/// What an operation in the caller's transaction came to.
-#[derive(Debug)]
-#[must_use = "a begun operation that is not finished makes the commit fail"]
-pub enum Begin<'t> {
-    /// It is this transaction's: write, then [`finish`](Begun::finish) it.
-    Begun(Begun<'t>),
-    /// It was opened without a claim, since it waits for approval. Nothing may be written for it; the transaction may commit.
-    Opened(Operation),
-    /// The key existed; nothing may be written for it. Here it is, to be decided on.
-    Existing(Operation),
-    /// It may repeat this earlier operation; nothing may be written for it.
-    Suspected(Operation),
-    /// A rule refused it; nothing may be written for it.
-    Refused {
-        /// Which rule.
-        refusal: Refusal,
-        /// The operation as it would have stood.
-        operation: Operation,
-    },
-}
+/// What an operation in the caller's transaction on SQLite came to.
+pub type Begin<'t> = onceward_ledger::local::Begin<Begun<'t>>;
 
 /// Why nothing was begun. The transaction is the caller's to roll back.
 #[derive(Debug, thiserror::Error)]
@@ -70,8 +50,6 @@ pub struct Begun<'t> {
     connection: &'t Connection,
     number: i64,
     operation: Operation,
-    owner: OwnerId,
-    attempt: AttemptNumber,
     desk: Desk,
 }
 
@@ -87,17 +65,6 @@ impl std::fmt::Debug for Begun<'_> {
 pub struct Uncommitted<T> {
     value: T,
     landmark: Landmark,
-}
-
-/// Why something uncommitted is not true.
-#[derive(Debug, thiserror::Error)]
-pub enum NotCommitted {
-    /// The ledger has no trace of it: the transaction was rolled back, or is still open.
-    #[error("the transaction is not committed")]
-    NotThere,
-    /// The ledger cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Begins an operation in the caller's transaction, before the caller writes anything else in it.
@@ -125,20 +92,12 @@ pub fn begin_on<'t>(
         Applied::Stepped(_) | Applied::NoSuchOperation | Applied::Done => return Err(not_opened().into()),
     };
     let Some(written) = written else { return Err(not_opened().into()) };
-    let (owner, attempt) = match &operation.state {
-        State::Pending(pending) => (pending.attempt.owner.clone(), pending.attempt.number),
-        State::Proposed(_)
-        | State::Approved(_)
-        | State::Unknown(_)
-        | State::Succeeded(_)
-        | State::Rejected(_)
-        | State::Closed(_) => return Ok(Begin::Opened(operation)),
-    };
+    let State::Pending(_) = &operation.state else { return Ok(Begin::Opened(operation)) };
     let guarded = connection
         .execute("INSERT INTO onceward_begun (operation, unfinished) VALUES (?1, 1)", [written.number])
         .map_err(|error| StoreError::from(Fault::Sql(error)))?;
     debug_assert_eq!(guarded, 1);
-    Ok(Begin::Begun(Begun { connection, number: written.number, operation, owner, attempt, desk }))
+    Ok(Begin::Begun(Begun { connection, number: written.number, operation, desk }))
 }
 
 fn not_opened() -> StoreError {
@@ -174,19 +133,7 @@ impl Begun<'_> {
     /// # Errors
     /// [`StoreError`]: it is not finished, and the transaction cannot be committed.
     pub fn finish(mut self, receipt: Receipt, at: Timestamp) -> Result<Uncommitted<Receipt>, StoreError> {
-        let seen = Event::Observe(Observation {
-            about: About::Attempt(self.attempt),
-            verdict: Verdict::Effect(receipt.clone()),
-            source: Source::Owner(self.owner.clone()),
-            next_check: None,
-            note: None,
-        });
-        let step = Step {
-            key: self.operation.key.clone(),
-            events: vec![seen],
-            actor: format!("owner:{}", self.owner),
-            expects: Expects::Anything,
-        };
+        let step = finishing(&self.operation, receipt.clone()).ok_or_else(not_opened)?;
         let command = Command::Step(Box::new(step));
         let outcome = apply::apply(self.connection, &command, None, at, &mut self.desk)?;
         match (outcome.answer, outcome.written) {

@@ -29,10 +29,11 @@ mod writer;
 
 pub use rusqlite;
 
-pub use crate::caller::{Begin, BeginError, Begun, NotCommitted, Uncommitted, begin_on};
+pub use crate::caller::{Begin, BeginError, Begun, Uncommitted, begin_on};
 pub use crate::error::OpenError;
-pub use crate::local::{Effect, LocalError, LocalFailure, LocalOutcome, LocalTx};
+pub use crate::local::{Effect, LocalError, LocalFailure, LocalTx};
 pub use crate::lock::{InstanceLock, Locked};
 pub use crate::outbox::{ApproveError, approve_in};
 pub use crate::secret::secret_path;
 pub use crate::store::{Options, SqliteStore};
+pub use onceward_ledger::local::{LocalOutcome, NotCommitted};

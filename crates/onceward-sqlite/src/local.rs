@@ -7,16 +7,15 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use onceward_core::event::{About, Event, Observation, Source, Verdict};
+use onceward_core::event::Event;
 use onceward_core::key::{AttemptNumber, OwnerId, TenantId};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Receipt;
 use onceward_core::state::State;
-use onceward_core::step::Refusal;
 use onceward_core::time::Timestamp;
 use onceward_ledger::clock::Clock;
+use onceward_ledger::local::{LocalOutcome, done};
 use onceward_ledger::store::{Applied, Opening, StoreError};
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -45,61 +44,11 @@ impl Deref for LocalTx<'_> {
 /// The caller's part of a local effect. It must be fast: every other write waits for it.
 pub type Effect = Box<dyn FnOnce(&LocalTx<'_>) -> Result<Receipt, LocalError> + Send>;
 
-/// Why a local effect did not happen, in the words of who runs it.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalError {
-    /// SQLite refused a statement, or it took too long.
-    #[error("{0}")]
-    Sql(#[from] rusqlite::Error),
-    /// The application's own reason.
-    #[error("{0}")]
-    Application(Box<dyn std::error::Error + Send + Sync>),
-}
+/// Why a local effect on SQLite did not happen.
+pub type LocalError = onceward_ledger::local::LocalError<rusqlite::Error>;
 
-impl LocalError {
-    /// The application's own reason.
-    pub fn because(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Application(reason.into())
-    }
-}
-
-/// What became of a local effect.
-#[derive(Debug)]
-pub enum LocalOutcome {
-    /// It was done: rows and receipt are durable.
-    Done(Operation),
-    /// It was opened without a claim, since it waits for approval; nothing ran.
-    Opened(Operation),
-    /// The key existed; nothing ran. Here it is, to be decided on.
-    Existing(Operation),
-    /// It may repeat this earlier operation; nothing ran.
-    Suspected(Operation),
-    /// A rule refused it; nothing ran.
-    Refused {
-        /// Which rule.
-        refusal: Refusal,
-        /// The operation as it would have stood.
-        operation: Operation,
-    },
-}
-
-/// Why a local effect has no outcome. In every case but [`Store`](Self::Store) with `CommitUnknown` nothing of it is left: no
-/// row, no receipt, no operation; the same call may be made again.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalFailure {
-    /// The effect said no, and was rolled back.
-    #[error("the effect failed and was rolled back: {0}")]
-    Effect(LocalError),
-    /// The effect panicked, and was rolled back.
-    #[error("the effect panicked and was rolled back: {0}")]
-    Panicked(String),
-    /// The effect took longer than it may, and was rolled back.
-    #[error("the effect took longer than {} ms and was rolled back", .0.as_millis())]
-    TookTooLong(Duration),
-    /// The ledger could not take it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+/// Why a local effect on SQLite has no outcome.
+pub type LocalFailure = onceward_ledger::local::LocalFailure<rusqlite::Error>;
 
 /// The result of a local effect, as it is sent back.
 pub(crate) type LocalResult = Result<LocalOutcome, LocalFailure>;
@@ -183,13 +132,7 @@ fn run(
         | Applied::Done => return told(Outcome { answer: trial, written: None }, LocalOutcome::Opened),
     }
     let receipt = perform(effect, connection, guard)?;
-    opening.events.push(Event::Observe(Observation {
-        about: About::Attempt(attempt),
-        verdict: Verdict::Effect(receipt),
-        source: Source::Owner(owner),
-        next_check: None,
-        note: None,
-    }));
+    opening.events.push(done(owner, attempt, receipt));
     let outcome = apply::open(connection, &opening, None, at, desk).map_err(StoreError::from)?;
     if let Applied::Existing(_) | Applied::Suspected(_) = outcome.answer {
         // The write lock is held since the trial, so only the effect itself can have changed what is found.
@@ -242,18 +185,10 @@ fn perform(effect: Effect, connection: &mut Connection, guard: &Guard) -> Result
     connection.progress_handler(0, None::<fn() -> bool>).map_err(sql)?;
     let late = guard.clock.uptime() >= until;
     match performed {
-        Err(panic) => Err(LocalFailure::Panicked(words(panic.as_ref()))),
+        Err(panic) => Err(LocalFailure::panicked(panic.as_ref())),
         Ok(_) if late => Err(LocalFailure::TookTooLong(limits::LOCAL_EFFECT)),
         Ok(Err(error)) => Err(LocalFailure::Effect(error)),
         Ok(Ok(receipt)) => Ok(receipt),
-    }
-}
-
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (None, Some(text)) => text.clone(),
-        (None, None) => "without words".to_owned(),
     }
 }
 

@@ -14,6 +14,7 @@ use onceward_core::suspicion::Probe;
 use onceward_core::time::Timestamp;
 use onceward_ledger::clock::Clock;
 use onceward_ledger::credential::{Credential, CredentialHash};
+use onceward_ledger::local::LocalOutcome;
 use onceward_ledger::mark::Mark;
 use onceward_ledger::restore::Position;
 use onceward_ledger::store::{
@@ -29,7 +30,7 @@ use crate::error::OpenError;
 use crate::health::{Gauges, Health};
 use crate::job::{Job, Work};
 use crate::limits;
-use crate::local::{Effect, LocalFailure, LocalJob, LocalOutcome};
+use crate::local::{Effect, LocalFailure, LocalJob};
 use crate::migrate::{self, Identity};
 use crate::queue::{NotLetIn, Queue};
 use crate::reader::Readers;

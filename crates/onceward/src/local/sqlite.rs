@@ -1,22 +1,14 @@
 //! Local effects in the ledger's own SQLite file.
 
 use onceward_core::outcome::Envelope;
+use onceward_ledger::Ledger;
 use onceward_ledger::authorize::{Authorized, Execute};
 use onceward_ledger::call::Call;
 use onceward_ledger::local::LocalCall;
-use onceward_ledger::{Ledger, LedgerError};
-use onceward_sqlite::{Effect, LocalFailure, LocalOutcome, SqliteStore};
+use onceward_sqlite::{Effect, SqliteStore};
 
 /// Why a local effect has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ExecuteLocalError {
-    /// The ledger could not; nothing was run.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// The effect was not done; of it nothing is left, unless the failure says that the commit is unknown.
-    #[error(transparent)]
-    Effect(#[from] LocalFailure),
-}
+pub type ExecuteLocalError = onceward_ledger::local::ExecuteLocalError<onceward_sqlite::rusqlite::Error>;
 
 /// Runs `effect` in the ledger's own transaction, once, however often this is called with the same identity.
 ///
@@ -36,12 +28,6 @@ pub async fn execute_local(
         LocalCall::Answered(envelope) => return Ok(*envelope),
         LocalCall::Open(opening) => opening,
     };
-    Ok(match store.run_local(*opening, effect).await? {
-        LocalOutcome::Done(operation) => ledger.executed(allowed, &operation),
-        LocalOutcome::Existing(operation) | LocalOutcome::Opened(operation) => {
-            ledger.decided(allowed, call, &operation)?
-        }
-        LocalOutcome::Suspected(earlier) => ledger.suspected(allowed, &earlier),
-        LocalOutcome::Refused { refusal, .. } => return Err(LedgerError::Illegal(refusal).into()),
-    })
+    let outcome = store.run_local(*opening, effect).await?;
+    Ok(ledger.told_of(allowed, call, outcome)?)
 }
