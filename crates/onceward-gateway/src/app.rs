@@ -14,7 +14,7 @@ use onceward_core::retry::RetryPolicy;
 use onceward_destinations::catalog::Catalog;
 use onceward_destinations::limits::TITLE_BYTES_MAX;
 use onceward_destinations::tool::{Approval as ToolApproval, Effect, Tool, WithoutIdentity};
-use onceward_ledger::application::{ClaimAnswer, ClaimTerms, OwnLookup};
+use onceward_ledger::application::{ClaimAnswer, ClaimTerms};
 use onceward_ledger::authorize::{Authorized, Execute, Grant, Read};
 use onceward_ledger::call::{Approval, Call, Identity};
 use onceward_ledger::{Ledger, LedgerError};
@@ -72,10 +72,8 @@ pub struct NewClaim {
     pub arguments: Canonical,
     /// One line for people, for a tool that the configuration does not define.
     pub title: Option<String>,
-    /// How long it may stay unsettled without a heartbeat.
-    pub settle_within: Duration,
-    /// How the application will look for the effect, should its settlement be lost.
-    pub lookup: Option<OwnLookup>,
+    /// On what terms.
+    pub terms: ClaimTerms,
 }
 
 /// What became of a call.
@@ -253,7 +251,7 @@ impl App {
     }
 
     async fn claim_here(&self, grant: &Grant, claim: NewClaim) -> Result<ClaimAnswer, Problem> {
-        let NewClaim { tool, identity, arguments, title, settle_within, lookup } = claim;
+        let NewClaim { tool, identity, arguments, title, terms } = claim;
         let unknown = || Problem::plain(Code::UnknownTool);
         let name = ToolName::parse(&tool).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
@@ -276,7 +274,7 @@ impl App {
             None if self.inner.catalog.unasked_policy_of(&name).is_some() => return Err(self.no_such_tool(&name)),
             None => own_call(own_identity(identity)?, title, arguments)?,
         };
-        Ok(self.inner.ledger.claim(&allowed, call, ClaimTerms { settle_within, lookup }).await?)
+        Ok(self.inner.ledger.claim(&allowed, call, terms).await?)
     }
 
     /// Settles who a call is, by what it carries and by the tool's policy.

@@ -15,6 +15,9 @@ use crate::problem::{Problem, problem_response};
 /// Names one HTTP exchange in our log. It is no identity of anything: a repetition has another one.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("onceward-trace");
 
+/// Which gateway answers: what a client tells in its own errors and logs.
+const VERSION: HeaderName = HeaderName::from_static("onceward-version");
+
 /// Logs the request and marks its answer.
 pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
     let trace = trace_id();
@@ -29,6 +32,7 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
         let began = clock.uptime();
         let mut response = next.run(request).await;
         let headers = response.headers_mut();
+        headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
         if says_replayed && !headers.contains_key(&REPLAYED) {
             headers.insert(REPLAYED, HeaderValue::from_static("false"));
         }

@@ -47,11 +47,41 @@ pub struct ClaimTerms {
     pub settle_within: Duration,
     /// How the application will look for the effect, should its settlement be lost; without it a person settles that.
     pub lookup: Option<OwnLookup>,
+    /// Whether its dispatch begins with the claim, in the same commit, or with [`Ledger::begin_claim`].
+    pub dispatch: DispatchMark,
+    /// By what the same claim may be asked for again.
+    pub token: Option<ClaimToken>,
 }
 
 impl From<Duration> for ClaimTerms {
     fn from(settle_within: Duration) -> Self {
-        Self { settle_within, lookup: None }
+        Self { settle_within, lookup: None, dispatch: DispatchMark::Announced, token: None }
+    }
+}
+
+/// A random text that an application makes up for one run of its function. Whoever asks for a claim and brings the token of the
+/// attempt that is pending gets that claim again, so that a lost answer to a claim costs nothing. It lives in the memory of that run
+/// and nowhere else: kept for another run, it would let the function run twice.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClaimToken(String);
+
+impl ClaimToken {
+    /// Fewer characters could be guessed, or made twice.
+    pub const CHARS_MIN: usize = 16;
+    /// More say nothing more.
+    pub const CHARS_MAX: usize = 64;
+
+    /// `None` unless it is [`Self::CHARS_MIN`] to [`Self::CHARS_MAX`] visible ASCII characters.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (Self::CHARS_MIN..=Self::CHARS_MAX).contains(&text.len());
+        (fits && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for ClaimToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClaimToken(…)")
     }
 }
 
@@ -184,6 +214,9 @@ impl Ledger {
                         decision if is_the_dispatchers(&operation, &decision) => {
                             return Ok(ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater))));
                         }
+                        Decision::InProgress if self.inner.is_its_claim(&operation, &terms) => {
+                            return Ok(self.inner.granted(operation));
+                        }
                         // Its key, its request and its approval are for the destination it was made for.
                         Decision::Ready
                             if operation
@@ -220,7 +253,7 @@ impl Ledger {
                     (operation, Some(probe))
                 }
             };
-            let claim = self.inner.application_claim(&operation, settle_within);
+            let claim = self.inner.application_claim(&operation, settle_within, &terms);
             let actor = format!("principal:{}", allowed.principal());
             let command = match fresh {
                 Some(probe) => {
@@ -242,7 +275,7 @@ impl Ledger {
             };
             match self.inner.store.submit(command, Priority::Claim).await? {
                 Applied::Opened(operation) | Applied::Stepped(operation) => {
-                    return Ok(self.inner.granted(operation, &claim));
+                    return Ok(self.inner.granted(operation));
                 }
                 Applied::Suspected(earlier) if self.inner.goes_on_with(allowed, &call, &earlier)? => key = earlier.key,
                 Applied::Suspected(earlier) => {
@@ -362,33 +395,55 @@ impl Inner {
         Ok(Some(Pin { contract: hash, scope: limits::OWN_FUNCTION_SCOPE.to_owned(), request: None }))
     }
 
-    fn application_claim(&self, operation: &Operation, settle_within: Duration) -> Claim {
+    fn application_claim(&self, operation: &Operation, settle_within: Duration, terms: &ClaimTerms) -> Claim {
         let now = self.clock.now();
         let generation = operation.history.generation;
         Claim {
             attempt: AttemptNumber(operation.history.attempts + 1),
-            owner: claim_owner(),
+            owner: match &terms.token {
+                Some(token) => self.token_owner(&operation.key, token),
+                None => claim_owner(&uuid::Uuid::new_v4().to_string()),
+            },
             basis: Basis::NoEffectSoFar,
             generation,
             outbound_key: Some(self.secret.outbound_key(&operation.key, generation)),
             send_before: now.plus(settle_within),
             settle_by: Some(now.plus(settle_within)),
-            dispatch: DispatchMark::Announced,
+            dispatch: terms.dispatch,
         }
     }
 
-    fn granted(&self, operation: Operation, claim: &Claim) -> ClaimAnswer {
+    /// Whether the attempt that is pending was claimed with this token, and its holder may still begin.
+    fn is_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
+        match (&operation.state, &terms.token) {
+            (State::Pending(pending), Some(token)) => {
+                pending.attempt.owner == self.token_owner(&operation.key, token)
+                    && self.clock.now() < pending.attempt.send_before
+            }
+            _ => false,
+        }
+    }
+
+    fn granted(&self, operation: Operation) -> ClaimAnswer {
         let State::Pending(pending) = &operation.state else {
             return ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater)));
         };
+        let attempt = &pending.attempt;
         ClaimAnswer::Granted(Box::new(Granted {
-            attempt: claim.attempt,
-            secret: self.claim_secret(&operation.key, claim.attempt, &claim.owner),
-            outbound_key: pending.attempt.outbound_key.clone(),
-            send_before: claim.send_before,
-            settle_by: pending.attempt.settle_by.unwrap_or(claim.send_before),
+            attempt: attempt.number,
+            secret: self.claim_secret(&operation.key, attempt.number, &attempt.owner),
+            outbound_key: attempt.outbound_key.clone(),
+            send_before: attempt.send_before,
+            settle_by: attempt.settle_by.unwrap_or(attempt.send_before),
             operation,
         }))
+    }
+
+    /// The owner that a token stands for: nobody who reads its name in the journal can make the token of it.
+    fn token_owner(&self, key: &OperationKey, token: &ClaimToken) -> OwnerId {
+        let parts = [key.tenant.as_str().as_bytes(), key.id.as_str().as_bytes(), token.0.as_bytes()];
+        let hash = self.secret.keyed_hash(b"onceward claim token v1\0", &parts);
+        claim_owner(&hex::encode(&hash[..16]))
     }
 
     fn claim_secret(&self, key: &OperationKey, attempt: AttemptNumber, owner: &OwnerId) -> ClaimSecret {
@@ -447,7 +502,6 @@ impl Inner {
 }
 
 /// Every claim has an owner of its own, so that the end of a gateway says nothing about an application.
-fn claim_owner() -> OwnerId {
-    let id = format!("claim-{}", uuid::Uuid::new_v4());
-    OwnerId::parse(&id).unwrap_or_else(|_| unreachable!("a UUID is a name"))
+fn claim_owner(name: &str) -> OwnerId {
+    OwnerId::parse(&format!("claim-{name}")).unwrap_or_else(|_| unreachable!("hex digits and dashes are a name"))
 }

@@ -8,11 +8,12 @@ use base64::Engine as _;
 use http::{HeaderMap, StatusCode};
 use onceward_core::classify::FunctionEnd;
 use onceward_core::code::Code;
+use onceward_core::event::DispatchMark;
 use onceward_core::key::{AttemptNumber, EffectId, OperationId};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::Answer;
 use onceward_core::state;
-use onceward_ledger::application::{ClaimAnswer, ClaimRef, ClaimSecret, Granted, OwnLookup};
+use onceward_ledger::application::{ClaimAnswer, ClaimRef, ClaimSecret, ClaimTerms, ClaimToken, Granted, OwnLookup};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -35,6 +36,10 @@ pub(super) struct ClaimBody {
     settle_within_ms: Option<u64>,
     title: Option<String>,
     lookup: Option<OwnLookupBody>,
+    /// Marks the dispatch with the claim: it may run when the claim is answered.
+    #[serde(default)]
+    begin: bool,
+    token: Option<String>,
 }
 
 /// How the application will look for the effect of its function, should its settlement be lost.
@@ -73,14 +78,24 @@ pub(super) async fn claim(
     let arguments = arguments(body.arguments)?;
     let within = settle_within(body.settle_within_ms)?;
     let lookup = body.lookup.map(OwnLookupBody::read).transpose()?;
-    let claim = NewClaim { tool: body.tool, identity, arguments, title: body.title, settle_within: within, lookup };
+    let dispatch = if body.begin { DispatchMark::WithClaim } else { DispatchMark::Announced };
+    let token = body.token.as_deref().map(claim_token).transpose()?;
+    let terms = ClaimTerms { settle_within: within, lookup, dispatch, token };
+    let claim = NewClaim { tool: body.tool, identity, arguments, title: body.title, terms };
     match app.claim(&grant, claim).await? {
-        ClaimAnswer::Granted(granted) => Ok(answer_json(StatusCode::CREATED, &granted_view(&granted))),
+        ClaimAnswer::Granted(granted) => Ok(answer_json(StatusCode::CREATED, &granted_view(&granted, dispatch))),
         ClaimAnswer::Answered(envelope) => Ok(told(&envelope)),
     }
 }
 
-fn granted_view(granted: &Granted) -> Value {
+fn claim_token(text: &str) -> Result<ClaimToken, Problem> {
+    ClaimToken::parse(text).ok_or_else(|| {
+        let (min, max) = (ClaimToken::CHARS_MIN, ClaimToken::CHARS_MAX);
+        Problem::invalid_request(format!("token is {min} to {max} visible ASCII characters, made up anew for each run"))
+    })
+}
+
+fn granted_view(granted: &Granted, dispatch: DispatchMark) -> Value {
     json!({
         "operation_id": granted.operation.key.id,
         "attempt": granted.attempt.0,
@@ -88,7 +103,10 @@ fn granted_view(granted: &Granted) -> Value {
         "outbound_key": granted.outbound_key,
         "send_before": text(granted.send_before),
         "settle_by": text(granted.settle_by),
-        "next": "POST dispatching and see it answered, run the function, then POST settlement",
+        "next": match dispatch {
+            DispatchMark::WithClaim => "run the function, then POST settlement",
+            DispatchMark::Announced => "POST dispatching and see it answered, run the function, then POST settlement",
+        },
     })
 }
 

@@ -146,3 +146,40 @@ async fn an_answer_in_hand_is_not_lost_by_naming_the_end_wrongly() {
     let bytes = with(with(holder(&held), "ended", json!("done")), "receipt", json!({ "body_base64": "/wA=" }));
     assert_eq!(bench.agent.post(path, bytes).await.is(200, "executed")["receipt"]["body_base64"], "/wA=");
 }
+
+#[tokio::test]
+async fn a_claim_that_begins_at_once_needs_no_mark_and_is_unknown_when_nobody_settles_it() {
+    let bench = Bench::start().await;
+    let begun = |id: &str, within_ms: u64| with(with(claim(id), "begin", json!(true)), "settle_within_ms", json!(within_ms));
+    let held = granted(&bench.agent, begun("c-1", 60_000)).await;
+    bench.agent.post("/v1/claims/c-1/dispatching", holder(&held)).await.is(409, "illegal_move");
+    let settlement = with(with(holder(&held), "ended", json!("done")), "receipt", json!({ "body": { "id": 7 } }));
+    bench.agent.post("/v1/claims/c-1/settlement", settlement).await.is(200, "executed");
+
+    granted(&bench.agent, begun("c-2", 50)).await;
+    bench.agent.until_state("c-2", "unknown").await;
+
+    let unsent = granted(&bench.agent, begun("c-3", 60_000)).await;
+    let nothing = with(holder(&unsent), "ended", json!("nothing_sent"));
+    bench.agent.post("/v1/claims/c-3/settlement", nothing).await.is(503, "not_dispatched");
+    assert_eq!(granted(&bench.agent, begun("c-3", 60_000)).await["attempt"], 2);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_is_given_again_to_its_token_and_to_nobody_else() {
+    const MINE: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    const ANOTHERS: &str = "00000000000000000000000000000000";
+    let bench = Bench::start().await;
+    let asked = |token: &str| with(with(claim("c-1"), "token", json!(token)), "begin", json!(true));
+    let first = granted(&bench.agent, asked(MINE)).await;
+    assert_eq!(granted(&bench.agent, asked(MINE)).await, first, "the same grant, not another attempt");
+    bench.agent.post("/v1/claims", asked(ANOTHERS)).await.is(409, "in_progress");
+    bench.agent.post("/v1/claims", claim("c-1")).await.is(409, "in_progress");
+    bench.agent.post("/v1/claims", with(asked(MINE), "arguments", json!({ "to": "c" }))).await.is(422, "conflict");
+    for malformed in ["short", "with a space in the middle", &"x".repeat(65)] {
+        bench.agent.post("/v1/claims", asked(malformed)).await.is(400, "invalid_request");
+    }
+    let settlement = with(with(holder(&first), "ended", json!("done")), "receipt", json!({ "body": 1 }));
+    bench.agent.post("/v1/claims/c-1/settlement", settlement).await.is(200, "executed");
+    bench.agent.post("/v1/claims", asked(MINE)).await.is(200, "replayed");
+}

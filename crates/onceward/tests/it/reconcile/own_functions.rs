@@ -9,12 +9,12 @@ use onceward::lookup::Report;
 
 fn terms(works_for: Option<Duration>) -> ClaimTerms {
     ClaimTerms {
-        settle_within: Duration::from_secs(60),
         lookup: Some(OwnLookup {
             visible_after: Duration::from_secs(5),
             works_for,
             absences_required: works_for.map(|_| 2),
         }),
+        ..ClaimTerms::from(Duration::from_secs(60))
     }
 }
 
