@@ -46,7 +46,8 @@ const ON_POSTGRES: (&str, &str) = ("ONCEWARD_TEST_LEDGER", "postgres");
 
 /// What is true of a file only: that a gateway is alone on it, and how it is locked.
 const ABOUT_FILES: &str = "test(=process::a_second_gateway_on_the_same_ledger_does_not_start) + \
-     test(=process::while_the_ledger_is_held_by_another_writer_nothing_is_sent_and_the_same_call_goes_on_later)";
+     test(=process::while_the_ledger_is_held_by_another_writer_nothing_is_sent_and_the_same_call_goes_on_later) + \
+     test(=process::while_the_ledger_is_held_an_observed_call_is_sent_without_a_record)";
 
 /// Builds and runs the tests.
 ///

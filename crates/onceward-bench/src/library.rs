@@ -179,6 +179,7 @@ fn call(id: &str) -> Result<Call> {
         answer_within: Duration::from_secs(30),
         retry: RetryPolicy::default(),
         corrects: None,
+        sighting: None,
         lane: None,
     })
 }

@@ -20,6 +20,7 @@ mod log;
 mod lookup;
 mod operations;
 mod purge;
+mod report;
 mod restore;
 mod sandbox;
 mod serve;
@@ -66,6 +67,7 @@ enum Command {
     Approvals(approvals::Arguments),
     Withdraw(withdraw::Arguments),
     Purge(purge::Arguments),
+    Report(report::Arguments),
     Restore(restore::Arguments),
     Token(token::Arguments),
     Tools(tools::Arguments),
@@ -112,6 +114,7 @@ async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Approvals(arguments) => approvals::run(arguments).await,
         Command::Withdraw(arguments) => withdraw::run(arguments).await,
         Command::Purge(arguments) => purge::run(arguments).await,
+        Command::Report(arguments) => report::run(arguments).await,
         Command::Restore(arguments) => restore::run(arguments).await,
         Command::Token(arguments) => token::run(arguments).await,
         Command::Tools(arguments) => tools::run(arguments).await,

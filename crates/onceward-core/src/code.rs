@@ -30,6 +30,12 @@ macro_rules! codes {
                 match self { $(Self::$variant => $name,)* }
             }
 
+            /// The code of that name.
+            #[must_use]
+            pub fn of_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.name() == name)
+            }
+
             /// Whether the same call may be made again.
             #[must_use]
             pub const fn repeat(self) -> Repeat {

@@ -28,6 +28,7 @@ pub mod pointer;
 pub mod receipt;
 pub mod retention;
 pub mod retry;
+pub mod sighting;
 pub mod state;
 pub mod step;
 pub mod suspicion;

@@ -11,6 +11,7 @@ use crate::journal::Head;
 use crate::key::{Generation, Lane, OperationId, OperationKey, Principal, ToolName, ToolVersion};
 use crate::limits::DISPROVED_MAX;
 use crate::receipt::Kept;
+use crate::sighting::Sighting;
 use crate::state::{Disproved, Finding, Proposal, State};
 use crate::suspicion::Suspicion;
 use crate::time::Timestamp;
@@ -71,6 +72,9 @@ pub struct Terms {
     /// The settled operation that somebody wants done a second time, knowing that it was done (R16).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_of: Option<OperationId>,
+    /// What was seen of its call in observe mode; `None` where the rules bound it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sighting: Option<Sighting>,
     /// One line for people: what it would do.
     pub title: Option<String>,
     /// The mark by which a later call without identity is recognised as its possible repetition (R16).

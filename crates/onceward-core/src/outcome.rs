@@ -12,6 +12,7 @@ pub use crate::evidence::SettlesBy;
 use crate::key::OperationId;
 use crate::operation::{Dispatcher, Operation};
 use crate::receipt::Answer;
+use crate::sighting::Sighting;
 use crate::state::{Closure, ClosureReason, Finding, Hold, State};
 use crate::time::Timestamp;
 
@@ -180,9 +181,28 @@ pub struct Envelope {
     /// Evidence that contradicts what is recorded, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disagreement: Option<String>,
+    /// In observe mode: what the call would have come to if the rules bound it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// The answer of the destination, where there is one to give. Surfaces render it; it is not part of the JSON envelope.
     #[serde(skip)]
     pub answer: Option<Answer>,
+}
+
+/// What a call would have come to, had the rules bound it. It was sent all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// In one word ([`WouldBe::name`](crate::sighting::WouldBe::name)).
+    pub would: String,
+    /// The operation that it met.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub met: Option<OperationId>,
+}
+
+impl From<&Sighting> for Observed {
+    fn from(sighting: &Sighting) -> Self {
+        Self { would: sighting.would.name().to_owned(), met: sighting.met.clone() }
+    }
 }
 
 /// Whether the call that is answered made the attempt that settled the operation, or found it made.
@@ -250,6 +270,10 @@ pub fn report(operation: &Operation, decision: &Decision, role: Role) -> Envelop
             // To whom the key does not belong, nothing is said about the operation.
             Outcome::Conflict => None,
             _ => operation.history.disagreement.as_ref().map(|known| known.kind.name().to_owned()),
+        },
+        observed: match role {
+            Role::Executor => operation.terms.sighting.as_ref().map(Observed::from),
+            Role::Repeater => None,
         },
         answer,
     };
@@ -327,6 +351,7 @@ pub fn possible_duplicate(earlier: &Operation, visibility: Visibility) -> Envelo
                 .to_owned(),
             differences: Vec::new(),
             disagreement: None,
+            observed: None,
             answer: None,
             ..envelope
         };

@@ -28,7 +28,7 @@ use crate::config::{Problems, TextTable, table_of, take};
 use crate::error::ConfigError;
 use crate::proxy::Proxy;
 use crate::secrets::SecretSource;
-use crate::tool::Tool;
+use crate::tool::{Mode, Tool};
 use crate::webhook::Webhook;
 
 /// What a configuration is read with.
@@ -64,6 +64,7 @@ pub struct Catalog {
     servers: Vec<Arc<McpServer>>,
     proxies: BTreeMap<String, Arc<Proxy>>,
     webhooks: BTreeMap<String, Arc<Webhook>>,
+    mode: Mode,
 }
 
 impl Catalog {
@@ -75,7 +76,8 @@ impl Catalog {
     /// Every mistake that was found, in the order of the lines.
     pub fn from_toml(text: &str, surroundings: &Surroundings<'_>) -> Result<Self, Vec<ConfigError>> {
         let (mut problems, mut document) = Problems::parse(surroundings.file, text)?;
-        let mut catalog = Self::default();
+        let observe = take(&mut document, "observe").and_then(|written| problems.read(&["observe"], written));
+        let mut catalog = Self { mode: Mode::of(observe, Mode::Enforce), ..Self::default() };
         if let Some(destinations) = section(&mut problems, &mut document, &[], "destination") {
             for (name, value) in destinations {
                 let name = name.get_ref().to_string();
@@ -87,7 +89,7 @@ impl Catalog {
                         {
                             catalog.webhooks.insert(name.clone(), Arc::new(webhook));
                         }
-                        let offered = build_destination::build(&mut problems, surroundings, &name, table);
+                        let offered = build_destination::build(&mut problems, surroundings, &name, table, catalog.mode);
                         for tool in offered.tools {
                             catalog.add(&mut problems, tool);
                         }
@@ -107,6 +109,12 @@ impl Catalog {
             0 => Ok(catalog),
             _ => Err(problems.into_errors()),
         }
+    }
+
+    /// Whether the rules bind what says nothing else of itself: an application's own functions, and every tool that is not told apart.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// All tools as they are now, by name.

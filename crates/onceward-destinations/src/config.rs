@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(crate) use self::source::{Problems, TextTable, table_of, take};
+use crate::amount::AmountText;
 use crate::mapping::Encoding;
 use crate::proxy::WhoseKey;
 use crate::tool::{Approval, WithoutIdentity};
@@ -27,6 +28,7 @@ pub(crate) struct DestinationText {
     pub(crate) timeout: Option<Span>,
     pub(crate) max_in_flight: Option<u32>,
     pub(crate) listen: Option<SocketAddr>,
+    pub(crate) observe: Option<bool>,
 }
 
 /// `[destination.NAME.proxy]`
@@ -49,6 +51,7 @@ pub(crate) struct ProxyText {
     #[serde(default)]
     pub(crate) pinned_headers: Vec<String>,
     pub(crate) effect_id: Option<String>,
+    pub(crate) amount: Option<AmountText>,
     pub(crate) timeout: Option<Span>,
     pub(crate) deadline: Option<Span>,
     #[serde(default)]
@@ -82,6 +85,7 @@ pub(crate) struct McpText {
     pub(crate) is_error: Option<IsError>,
     pub(crate) without_identity: Option<WithoutIdentity>,
     pub(crate) approval: Option<Approval>,
+    pub(crate) observe: Option<bool>,
 }
 
 /// `[mcp.NAME.tool.NAME]`, without `contract`.
@@ -99,6 +103,8 @@ pub(crate) struct McpToolText {
     pub(crate) business_key: Vec<Pointer>,
     pub(crate) without_identity: Option<WithoutIdentity>,
     pub(crate) approval: Option<Approval>,
+    pub(crate) observe: Option<bool>,
+    pub(crate) amount: Option<AmountText>,
     pub(crate) timeout: Option<Span>,
     pub(crate) deadline: Option<Span>,
     #[serde(default)]
@@ -143,6 +149,8 @@ pub(crate) struct ToolText {
     pub(crate) without_identity: Option<WithoutIdentity>,
     #[serde(default)]
     pub(crate) approval: Approval,
+    pub(crate) observe: Option<bool>,
+    pub(crate) amount: Option<AmountText>,
     pub(crate) timeout: Option<Span>,
     pub(crate) deadline: Option<Span>,
     #[serde(default)]

@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::mapping::{BodyMapping, Mapping};
 use crate::proxy::Proxy;
 use crate::schema::Schema;
-use crate::tool::{Approval, Effect, Tool, WithoutIdentity, sample_key};
+use crate::tool::{Approval, Effect, Mode, Tool, WithoutIdentity, sample_key};
 
 /// One tool, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +37,8 @@ pub struct ToolLine {
     pub lookup: String,
     /// What a lost reply becomes.
     pub lost_reply: String,
+    /// Whether the rules bind its calls, or only watch them.
+    pub mode: Mode,
     /// What somebody should look at.
     pub warnings: Vec<String>,
 }
@@ -47,8 +49,18 @@ impl fmt::Display for ToolLine {
             Effect::Read => write!(f, "{} ({}): reads, passes through", self.tool, self.destination)?,
             Effect::Write => write!(
                 f,
-                "{} ({}, {}): key {}; sent as {}; lookup {}; a lost reply: {}",
-                self.tool, self.destination, self.contract, self.key, self.carrier, self.lookup, self.lost_reply
+                "{} ({}, {}): {}key {}; sent as {}; lookup {}; a lost reply: {}",
+                self.tool,
+                self.destination,
+                self.contract,
+                match self.mode {
+                    Mode::Enforce => "",
+                    Mode::Observe => "only observed, nothing is blocked; enforced it would be: ",
+                },
+                self.key,
+                self.carrier,
+                self.lookup,
+                self.lost_reply
             )?,
         }
         self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
@@ -88,6 +100,7 @@ fn line(tool: &Tool) -> ToolLine {
         carrier,
         lookup,
         lost_reply: lost,
+        mode: tool.mode(),
         warnings: tool.warnings.clone(),
     }
 }
@@ -103,6 +116,7 @@ fn proxy_line(proxy: &Proxy) -> ToolLine {
         carrier: proxy.destination.plan().describe(),
         lookup: lookup(contract),
         lost_reply: lost_reply(contract),
+        mode: proxy.mode(),
         warnings: proxy.warnings.clone(),
     }
 }
@@ -112,7 +126,7 @@ pub(crate) fn expected(
     tool: String,
     server: &str,
     effect: Effect,
-    (identity, approval): (WithoutIdentity, Approval),
+    (identity, approval, mode): (WithoutIdentity, Approval, Mode),
     contract: &Contract,
     carrier: String,
 ) -> ToolLine {
@@ -130,6 +144,7 @@ pub(crate) fn expected(
         carrier,
         lookup,
         lost_reply,
+        mode,
         warnings: Vec::new(),
     }
 }

@@ -7,29 +7,29 @@
 //! Deliberately absent: any decision whether to send (the ledger makes the dispatch), any repetition of a write, any
 //! expression language (a mapping is data), and any secret outside [`secrets`].
 
+pub mod amount;
+mod auth;
+mod carrier;
 pub mod catalog;
 pub mod client;
+mod config;
 pub mod error;
 pub mod explain;
 pub mod http;
 pub mod limits;
+mod mapping;
 pub mod mcp;
 pub mod notice;
-pub mod proxy;
-pub mod schema;
-pub mod secrets;
-pub mod tool;
-pub mod webhook;
-
-mod auth;
-mod carrier;
-mod config;
-mod mapping;
 mod places;
+pub mod proxy;
 mod question;
 mod refusals;
 mod requests;
+pub mod schema;
+pub mod secrets;
 mod template;
+pub mod tool;
+pub mod webhook;
 
 #[cfg(test)]
 mod testing;

@@ -176,3 +176,10 @@ const _: () = assert!(
 const _: () = assert!(ANSWER_WITHIN.as_millis() <= ANSWER_WITHIN_MAX.as_millis());
 const _: () = assert!(MAX_IN_FLIGHT <= MAX_IN_FLIGHT_MAX);
 const _: () = assert!(TITLE_BYTES_MAX > "…".len());
+
+/// The most digits by which an amount in the smallest unit is shifted: no currency has more than four, and some ledgers count in
+/// millionths.
+pub const AMOUNT_DIGITS_MAX: u32 = 9;
+
+/// The longest name of a currency: three letters, and a little more where people count points or tokens.
+pub const CURRENCY_CHARS_MAX: usize = 12;

@@ -36,8 +36,9 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::as_they_came::{AsTheyCame, WhoseKey};
 pub(crate) use self::key_spot::KeySpot;
 pub(crate) use self::patterns::{Glob, ReadRule};
+use crate::amount::AmountPlace;
 use crate::http::{HttpDestination, ReadError};
-use crate::tool::{Approval, Unmappable, WithoutIdentity, one_line};
+use crate::tool::{Approval, Mode, Unmappable, WithoutIdentity, one_line};
 
 /// The half of an operation's arguments that is sent and not compared.
 pub(crate) const SENT: &str = "sent";
@@ -53,6 +54,8 @@ pub struct Proxy {
     pub(crate) identity: Vec<Glob>,
     pub(crate) without_identity: WithoutIdentity,
     pub(crate) approval: Approval,
+    pub(crate) mode: Mode,
+    pub(crate) amount: Option<AmountPlace>,
     pub(crate) tenant: Option<TenantId>,
     pub(crate) comparison: Comparison,
     pub(crate) business_key: Vec<Pointer>,
@@ -163,6 +166,18 @@ impl Proxy {
     #[must_use]
     pub const fn approval(&self) -> Approval {
         self.approval
+    }
+
+    /// Whether the rules bind its writes.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Where the amount stands that a write is about, for people.
+    #[must_use]
+    pub const fn amount(&self) -> Option<&AmountPlace> {
+        self.amount.as_ref()
     }
 
     /// The one tenant that may use it, where the caller's own key goes out: two tenants could choose the same.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::amount::AmountPlace;
 use crate::http::{HttpDestination, ReadError};
 use crate::limits::TITLE_BYTES_MAX;
 pub use crate::mapping::Unmappable;
@@ -35,6 +36,8 @@ pub struct Tool {
     pub(crate) business_key: Vec<Pointer>,
     pub(crate) without_identity: WithoutIdentity,
     pub(crate) approval: Approval,
+    pub(crate) mode: Mode,
+    pub(crate) amount: Option<AmountPlace>,
     pub(crate) answer_within: Duration,
     pub(crate) deadline: Option<Duration>,
     pub(crate) retry: RetryPolicy,
@@ -140,6 +143,28 @@ pub enum Approval {
     Required,
 }
 
+/// Whether the rules bind the calls of a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// They do.
+    #[default]
+    Enforce,
+    /// Its calls are recorded and forwarded, and none is held back, replayed or refused.
+    Observe,
+}
+
+impl Mode {
+    /// What `observe = …` says, else what holds around it.
+    pub(crate) const fn of(observe: Option<bool>, around: Self) -> Self {
+        match observe {
+            Some(true) => Self::Observe,
+            Some(false) => Self::Enforce,
+            None => around,
+        }
+    }
+}
+
 /// What a host is told about a tool beside its description. Hints for people: no rule reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Annotations {
@@ -227,6 +252,18 @@ impl Tool {
         self.approval
     }
 
+    /// Whether the rules bind its calls.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Where the amount stands that a call is about, for people.
+    #[must_use]
+    pub const fn amount(&self) -> Option<&AmountPlace> {
+        self.amount.as_ref()
+    }
+
     /// How long a whole answer may take.
     #[must_use]
     pub const fn answer_within(&self) -> Duration {
@@ -286,6 +323,14 @@ impl Tool {
         self.schema.check(arguments)?;
         // Keys that the ledger makes all look alike, so that one of them shows whether there is room for any.
         self.target.rehearse(arguments, sample_key().as_ref()).map_err(InvalidArguments::from)
+    }
+
+    /// Whether the arguments make a request at all, whatever their schema says. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Unmappable`] says what is in the way.
+    pub fn can_be_sent(&self, arguments: &Canonical) -> Result<(), Unmappable> {
+        self.target.rehearse(arguments, sample_key().as_ref())
     }
 
     /// Sends a read, which leaves no record.

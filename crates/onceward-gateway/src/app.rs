@@ -13,10 +13,11 @@ use onceward_core::receipt::Answer;
 use onceward_core::retry::RetryPolicy;
 use onceward_destinations::catalog::Catalog;
 use onceward_destinations::limits::TITLE_BYTES_MAX;
-use onceward_destinations::tool::{Approval as ToolApproval, Effect, Tool, WithoutIdentity};
+use onceward_destinations::tool::{Approval as ToolApproval, Effect, InvalidArguments, Mode, Tool, WithoutIdentity};
 use onceward_ledger::application::{ClaimAnswer, ClaimTerms};
 use onceward_ledger::authorize::{Authorized, Execute, Grant, Read};
 use onceward_ledger::call::{Approval, Call, Identity};
+use onceward_ledger::observe::{KeyInConflict, Watch};
 use onceward_ledger::{Ledger, LedgerError};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -231,10 +232,16 @@ impl App {
             tool.check(&arguments)?;
             return Ok(Called::Read(tool.read(&arguments).await?));
         }
+        let wait = self.inner.limits.wait(wait);
+        if tool.mode() == Mode::Observe {
+            let Watched { call, watch } = self.watched(&tool, &allowed, grant, arguments, identity).await?;
+            known(call.key(&allowed));
+            let envelope = self.inner.ledger.observe(&allowed, call, watch, tool.destination(), wait).await?;
+            return Ok(Called::Operation(Box::new(envelope)));
+        }
         let Settled { identity, approval } = self.identify(&tool, grant, &arguments, identity).await?;
         self.check(&tool, &allowed, &identity, &arguments).await?;
         known(OperationKey { tenant: allowed.tenant().clone(), id: identity.id().clone() });
-        let wait = self.inner.limits.wait(wait);
         let call = call_of(&tool, identity, approval, arguments);
         let envelope = self.inner.ledger.execute(&allowed, call, tool.destination(), wait).await?;
         Ok(Called::Operation(Box::new(envelope)))
@@ -260,6 +267,10 @@ impl App {
             Some(tool) if tool.effect() == Effect::Read => {
                 return Err(Problem::invalid_request("this tool reads; a read leaves no record and needs no claim"));
             }
+            Some(tool) if tool.mode() == Mode::Observe => {
+                let Watched { call, watch } = self.watched(&tool, &allowed, grant, arguments, identity).await?;
+                return Ok(self.inner.ledger.observe_claim(&allowed, call, terms, watch).await?);
+            }
             Some(tool) => {
                 let Settled { identity, approval } = self.identify(&tool, grant, &arguments, identity).await?;
                 self.check(&tool, &allowed, &identity, &arguments).await?;
@@ -272,6 +283,13 @@ impl App {
             }
             // A policy binds this entrance, too, also while its server is down.
             None if self.inner.catalog.unasked_policy_of(&name).is_some() => return Err(self.no_such_tool(&name)),
+            None if self.inner.catalog.mode() == Mode::Observe => {
+                let spare = identity::mint(self.inner.ledger.clock().now())?;
+                let Spared { identity, refused } = Spared::of(own_identity(identity), &spare);
+                let watch = Watch { spare, in_conflict: KeyInConflict::New, refused };
+                let call = own_call(identity, title, arguments)?;
+                return Ok(self.inner.ledger.observe_claim(&allowed, call, terms, watch).await?);
+            }
             None => own_call(own_identity(identity)?, title, arguments)?,
         };
         Ok(self.inner.ledger.claim(&allowed, call, terms).await?)
@@ -299,6 +317,7 @@ impl App {
             Claimed::Run(run) => Some(run),
             Claimed::Nothing => None,
             Claimed::Second { id, of } => return Ok(second(tool, id, of, policy)),
+            Claimed::Unusable(problem) => return Err(*problem),
         };
         let now = self.inner.ledger.clock().now();
         let settled = identity::without_identity(tool, grant, arguments, run.as_ref(), now)?;
@@ -339,6 +358,28 @@ impl App {
             }
         }
         Err(invalid.into())
+    }
+
+    /// A call of a tool that is only observed: what would refuse it is noted, and keeps nothing from being sent. What makes no
+    /// request cannot be sent, observed or not.
+    async fn watched(
+        &self,
+        tool: &Tool,
+        allowed: &Authorized<Execute>,
+        grant: &Grant,
+        arguments: Canonical,
+        claimed: Claimed,
+    ) -> Result<Watched, Problem> {
+        tool.can_be_sent(&arguments).map_err(InvalidArguments::from)?;
+        let spare = identity::mint(self.inner.ledger.clock().now())?;
+        let settled = self.identify(tool, grant, &arguments, claimed).await;
+        let approval = settled.as_ref().map_or(Approval::NotNeeded, |settled| settled.approval);
+        let Spared { identity, mut refused } = Spared::of(settled.map(|settled| settled.identity), &spare);
+        if let Err(problem) = self.check(tool, allowed, &identity, &arguments).await {
+            refused = refused.or(Some(problem.code));
+        }
+        let watch = Watch { spare, in_conflict: KeyInConflict::New, refused };
+        Ok(Watched { call: call_of(tool, identity, approval, arguments), watch })
     }
 
     /// An operation of the grant's tenant, for a check of what the caller may do with it.
@@ -390,6 +431,27 @@ impl App {
     }
 }
 
+/// A call that is only observed.
+struct Watched {
+    call: Call,
+    watch: Watch,
+}
+
+/// Who an observed call is: whoever it says, or, where that would be refused, the spare id.
+pub(crate) struct Spared {
+    pub(crate) identity: Identity,
+    pub(crate) refused: Option<Code>,
+}
+
+impl Spared {
+    pub(crate) fn of(identity: Result<Identity, Problem>, spare: &OperationId) -> Self {
+        match identity {
+            Ok(identity) => Self { identity, refused: None },
+            Err(problem) => Self { identity: Identity::Given(spare.clone()), refused: Some(problem.code) },
+        }
+    }
+}
+
 enum PointsAt {
     OwnOperation,
     AnotherOperation,
@@ -408,6 +470,7 @@ fn anothers_handle() -> Problem {
 fn own_identity(claimed: Claimed) -> Result<Identity, Problem> {
     match claimed {
         Claimed::Operation(id) => Ok(Identity::Given(id)),
+        Claimed::Unusable(problem) => Err(*problem),
         Claimed::Handle(_) | Claimed::Nothing | Claimed::Run(_) | Claimed::Second { .. } => Err(Problem::new(
             Code::IdentityRequired,
             "a claim of a function that the configuration does not define needs the identity of its operation: send the header \
@@ -445,6 +508,7 @@ pub(crate) fn call_of(tool: &Tool, identity: Identity, approval: Approval, argum
         answer_within: tool.answer_within(),
         retry: *tool.retry(),
         corrects: None,
+        sighting: None,
         lane: None,
     }
 }
@@ -465,6 +529,7 @@ fn own_call(identity: Identity, title: Option<String>, arguments: Canonical) -> 
         answer_within: Duration::ZERO,
         retry: RetryPolicy::default(),
         corrects: None,
+        sighting: None,
         lane: None,
     })
 }

@@ -75,6 +75,7 @@ fn like(again: &Again, identity: Identity, arguments: &Arc<Canonical>) -> Call {
         answer_within: std::time::Duration::ZERO,
         retry: RetryPolicy::default(),
         corrects: None,
+        sighting: None,
         lane: earlier.terms.lane.clone(),
     }
 }

@@ -116,6 +116,7 @@ impl Config {
         let gateway: GatewayText = reader.take("gateway").unwrap_or_default();
         let limits = limits(&mut reader, &gateway);
         let notify = notify(&mut reader, base_dir, secrets);
+        reader.pass_over("observe");
         reader.pass_over("destination");
         reader.pass_over("mcp");
         reader.refuse_the_rest(&[
@@ -131,6 +132,7 @@ impl Config {
             "tenant",
             "gateway",
             "notify",
+            "observe",
             "destination",
             "mcp",
         ]);

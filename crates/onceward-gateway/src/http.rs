@@ -12,6 +12,7 @@ mod health;
 mod lookups;
 mod moves;
 mod operations;
+mod report;
 mod request;
 mod timeline;
 mod views;
@@ -55,6 +56,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
         ("/v1/claims/{id}/dispatching", &["post"], post(claims::dispatching)),
         ("/v1/claims/{id}/heartbeat", &["post"], post(claims::heartbeat)),
         ("/v1/claims/{id}/settlement", &["post"], post(claims::settle)),
+        ("/v1/report", &["get"], get(report::report)),
         ("/v1/lookups/due", &["get"], get(due::due)),
         ("/v1/webhooks/{destination}", &["post"], post(crate::webhooks::deliver)),
         ("/v1/credentials", &["get", "post"], get(credentials::list).post(credentials::create)),

@@ -39,6 +39,14 @@ pub enum Claimed {
         /// The operation that it was held for.
         of: OperationId,
     },
+    /// What names it is malformed, or contradicts itself. It is refused, unless its tool is only observed.
+    Unusable(Box<Problem>),
+}
+
+impl From<Result<Self, Problem>> for Claimed {
+    fn from(read: Result<Self, Problem>) -> Self {
+        read.unwrap_or_else(|problem| Self::Unusable(Box::new(problem)))
+    }
 }
 
 /// The identity that an HTTP call carries: of header and body, both must be equal where both are there.

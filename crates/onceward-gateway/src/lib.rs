@@ -25,6 +25,7 @@ pub mod notify;
 pub mod problem;
 pub mod proxy;
 pub mod quickstart;
+pub mod report;
 pub mod restoring;
 pub mod serve;
 

@@ -133,3 +133,10 @@ impl Limits {
 /// The longest times that an application may name for looking for the effect of its own function: as long as anything is looked
 /// for at all.
 pub const OWN_LOOKUP_MAX: Duration = onceward_core::limits::LOOKUP_SPAN_MAX;
+
+/// The most operations that one report of observe mode reads: at some hundred thousand it takes seconds, and whoever has more asks of a
+/// shorter time.
+pub const REPORT_ROWS_MAX: u64 = 200_000;
+
+/// The most examples of one kind in a report: enough to recognise the host that makes them.
+pub const REPORT_EXAMPLES_MAX: usize = 5;

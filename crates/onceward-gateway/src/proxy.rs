@@ -18,14 +18,16 @@ use axum::routing::any;
 use onceward_core::code::Code;
 use onceward_core::outcome::Envelope;
 use onceward_destinations::proxy::{Incoming, NotRead, Proxy};
-use onceward_destinations::tool::Approval as ToolApproval;
+use onceward_destinations::tool::{Approval as ToolApproval, Mode};
 use onceward_ledger::authorize::{Authorized, Execute, Grant};
 use onceward_ledger::call::{Approval, Call};
+use onceward_ledger::observe::{KeyInConflict, Watch};
 
 use self::answer::Shape;
 use self::identity::Identified;
-use crate::app::App;
+use crate::app::{App, Spared};
 use crate::http::read_body;
+use crate::identity::mint;
 use crate::problem::Problem;
 
 /// What the path of every proxy begins with on the gateway's own port.
@@ -76,6 +78,7 @@ async fn answered(app: &App, proxy: &Arc<Proxy>, target: String, request: Reques
     let shape = Shape::of(proxy.contract());
     match exchange(app, proxy, target, request).await {
         Ok(Exchanged::Read(answer)) => answer::passed(answer),
+        Ok(Exchanged::Write(envelope)) if envelope.observed.is_some() => answer::forwarded(&envelope),
         Ok(Exchanged::Write(envelope)) => shape.told(&envelope),
         Err(problem) => shape.refused(&problem),
     }
@@ -140,10 +143,20 @@ impl App {
         let taken = proxy.take(incoming)?;
         proxy.check(&taken.arguments).map_err(|why| Problem::invalid_request(why.to_string()))?;
         let now = self.ledger().clock().now();
-        let Identified { identity, approval } = identity::of(proxy, grant, &incoming.headers, &taken, now)?;
-        let approval = match proxy.approval() {
-            ToolApproval::Required => Approval::Required,
-            ToolApproval::None => approval,
+        let identified = identity::of(proxy, grant, &incoming.headers, &taken, now);
+        let approval = match (proxy.approval(), &identified) {
+            (ToolApproval::Required, _) => Approval::Required,
+            (ToolApproval::None, Ok(identified)) => identified.approval,
+            (ToolApproval::None, Err(_)) => Approval::NotNeeded,
+        };
+        let identity = identified.map(|Identified { identity, .. }| identity);
+        let (identity, watch) = match proxy.mode() {
+            Mode::Enforce => (identity?, None),
+            Mode::Observe => {
+                let spare = mint(now)?;
+                let Spared { identity, refused } = Spared::of(identity, &spare);
+                (identity, Some(Watch { spare, in_conflict: KeyInConflict::Same, refused }))
+            }
         };
         let call = Call {
             identity,
@@ -156,9 +169,13 @@ impl App {
             answer_within: proxy.answer_within(),
             retry: *proxy.retry(),
             corrects: None,
+            sighting: None,
             lane: None,
         };
         let wait = self.limits().wait(None);
-        Ok(self.ledger().execute(allowed, call, proxy.destination(), wait).await?)
+        Ok(match watch {
+            None => self.ledger().execute(allowed, call, proxy.destination(), wait).await?,
+            Some(watch) => self.ledger().observe(allowed, call, watch, proxy.destination(), wait).await?,
+        })
     }
 }

@@ -406,7 +406,7 @@ impl Inner {
             },
             basis: Basis::NoEffectSoFar,
             generation,
-            outbound_key: Some(self.secret.outbound_key(&operation.key, generation)),
+            outbound_key: Some(self.key_of(operation, generation)),
             send_before: now.plus(settle_within),
             settle_by: Some(now.plus(settle_within)),
             dispatch: terms.dispatch,
@@ -414,7 +414,7 @@ impl Inner {
     }
 
     /// Whether the attempt that is pending was claimed with this token, and its holder may still begin.
-    fn is_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
+    pub(crate) fn is_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
         match (&operation.state, &terms.token) {
             (State::Pending(pending), Some(token)) => {
                 pending.attempt.owner == self.token_owner(&operation.key, token)
@@ -437,6 +437,13 @@ impl Inner {
             settle_by: attempt.settle_by.unwrap_or(attempt.send_before),
             operation,
         }))
+    }
+
+    /// The id under which a claim with this token goes on beside an operation that it met in observe mode.
+    pub(crate) fn spare_of(&self, key: &OperationKey, token: &ClaimToken) -> Result<OperationId, LedgerError> {
+        let parts = [key.tenant.as_str().as_bytes(), key.id.as_str().as_bytes(), token.0.as_bytes()];
+        let hash = self.secret.keyed_hash(b"onceward observed claim v1\0", &parts);
+        OperationId::parse(&format!("observed-{}", hex::encode(&hash[..16]))).map_err(|_| LedgerError::Contended)
     }
 
     /// The owner that a token stands for: nobody who reads its name in the journal can make the token of it.

@@ -12,6 +12,7 @@ use onceward_core::outbound::LedgerSecret;
 use onceward_core::pointer::Pointer;
 use onceward_core::receipt::Kept;
 use onceward_core::retry::RetryPolicy;
+use onceward_core::sighting::Sighting;
 use onceward_core::state::{Proposal, ProposalReason, Ready, State};
 use onceward_core::suspicion::{Manner, Probe, Suspicion};
 use onceward_core::time::Timestamp;
@@ -46,6 +47,8 @@ pub struct Call {
     pub corrects: Option<OperationId>,
     /// Where operations of one kind go one after the other.
     pub lane: Option<Lane>,
+    /// What was seen of it in observe mode; `None` where the rules bind it.
+    pub sighting: Option<Sighting>,
 }
 
 /// Who a call is.
@@ -149,6 +152,7 @@ impl Call {
                     Identity::Second { of, .. } => Some(of.clone()),
                     Identity::Given(_) | Identity::Held { .. } => None,
                 },
+                sighting: self.sighting.clone(),
                 title: self.title.clone(),
                 suspicion: probe.map(|probe| probe.suspicion.clone()),
                 pin,

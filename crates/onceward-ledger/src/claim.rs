@@ -7,7 +7,7 @@ use onceward_core::canonical::Canonical;
 use onceward_core::contract::Contract;
 use onceward_core::event::{Basis, Claim, DispatchMark, Event};
 use onceward_core::evidence::{RedrivePermit, next_generation};
-use onceward_core::key::{AttemptNumber, Generation, OperationKey, OwnerId};
+use onceward_core::key::{AttemptNumber, Generation, OperationKey, OutboundKey, OwnerId};
 use onceward_core::operation::Operation;
 use onceward_core::state::{Attempt, Finding, State};
 use onceward_core::time::Timestamp;
@@ -80,11 +80,20 @@ impl Inner {
             owner: self.owner.clone(),
             basis,
             generation,
-            outbound_key: Some(self.secret.outbound_key(&operation.key, generation)),
+            outbound_key: Some(self.key_of(operation, generation)),
             send_before: window.send_before,
             settle_by: None,
             dispatch: DispatchMark::WithClaim,
         })
+    }
+
+    /// The key that an attempt of that generation sends: the operation's own, or, where it was sent beside another one in observe
+    /// mode, that one's.
+    pub(crate) fn key_of(&self, operation: &Operation, generation: Generation) -> OutboundKey {
+        match operation.terms.sighting.as_ref().and_then(|sighting| sighting.key.clone()) {
+            Some(key) => key,
+            None => self.secret.outbound_key(&operation.key, generation),
+        }
     }
 
     /// The event that repeats the key of the uncertain attempts, as the permit allows, and until when it may be sent:

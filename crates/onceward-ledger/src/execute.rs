@@ -120,7 +120,7 @@ pub(crate) fn visibility(allowed: &Authorized<Execute>, earlier: &Operation) -> 
 }
 
 /// What a first call finds.
-enum Opened {
+pub(crate) enum Opened {
     /// It was inserted and claimed, and runs.
     Running(watch::Receiver<Option<Operation>>),
     /// Another call of this process is about to insert it, or runs it.
@@ -184,7 +184,7 @@ impl Inner {
     }
 
     /// [`Self::open`] in a task of its own: between a durable claim and its run there is no place for a caller to hang up.
-    async fn opened(
+    pub(crate) async fn opened(
         self: &Arc<Self>,
         allowed: &Authorized<Execute>,
         call: &Arc<Call>,
@@ -237,8 +237,11 @@ impl Inner {
         let probe = call.probe(allowed, &self.secret);
         let operation =
             call.operation(allowed, &self.keys, Dispatcher::Caller, probe.as_ref(), Some(pin), self.clock.now())?;
-        // Held back before it is claimed, so that an outage takes no attempt of anybody's.
-        let go = self.governor.ask(allowed.tenant(), destination.scope(), self.clock.now());
+        // Held back before it is claimed, so that an outage takes no attempt of anybody's. What is only observed is not held back.
+        let go = match &call.sighting {
+            Some(_) => Go::Ahead,
+            None => self.governor.ask(allowed.tenant(), destination.scope(), self.clock.now()),
+        };
         let events = match operation.state {
             State::Approved(_) if go == Go::Ahead => vec![self.next_claim(&operation, Basis::NoEffectSoFar, window)],
             State::Approved(_) => Vec::new(),
@@ -457,7 +460,7 @@ impl Inner {
     }
 
     /// Waits for the attempt that this call launched. Past its wait the caller is told how it stands; the work goes on.
-    async fn outcome(
+    pub(crate) async fn outcome(
         &self,
         key: &OperationKey,
         result: watch::Receiver<Option<Operation>>,

@@ -26,6 +26,7 @@ pub mod local;
 pub mod lookup;
 pub mod mark;
 pub mod metrics;
+pub mod observe;
 pub mod operations;
 pub mod outbox;
 mod pins;

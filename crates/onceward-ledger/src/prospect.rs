@@ -200,10 +200,12 @@ impl Inner {
         let (Some(known), Goes::To(..)) = (known, &prospect.destination) else { return Redrives::None };
         let stored_error = prospect.contract().kind() == Kind::K1
             && operation.state.uncertain().last().is_some_and(|latest| latest.cause == Cause::ServerError);
+        // In observe mode nothing is sent that no caller sent.
+        let observed = operation.terms.sighting.is_some();
         let over = operation.history.attempts >= known.retry.attempts_max
             || operation.terms.deadline.is_some_and(|deadline| now >= deadline)
             || !self.governor.redrives(known.destination.scope());
-        if stored_error || over { Redrives::None } else { Redrives::Left }
+        if stored_error || over || observed { Redrives::None } else { Redrives::Left }
     }
 }
 

@@ -17,6 +17,7 @@ use onceward_core::key::{
 };
 use onceward_core::operation::{Binding, Dispatcher, History, Operation, Pin, Terms};
 use onceward_core::receipt::{Answer, Kept};
+use onceward_core::sighting::Sighting;
 use onceward_core::state::{Closure, ClosureReason, Pending, Proposal, Ready, Refused, State, Success, Unknown};
 use onceward_core::suspicion::Suspicion;
 use onceward_core::time::Timestamp;
@@ -72,6 +73,8 @@ struct BodyOut<'a> {
     business: Option<Fingerprint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     second_of: Option<&'a OperationId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sighting: Option<&'a Sighting>,
 }
 
 fn is_default(comparison: &&Comparison) -> bool {
@@ -93,6 +96,8 @@ struct BodyIn {
     business: Option<Fingerprint>,
     #[serde(default)]
     second_of: Option<OperationId>,
+    #[serde(default)]
+    sighting: Option<Sighting>,
 }
 
 #[derive(Serialize)]
@@ -162,6 +167,7 @@ pub fn body(operation: &Operation) -> Result<Vec<u8>, Broken> {
         pin: terms.pin.as_ref(),
         business: terms.suspicion.as_ref().and_then(|suspicion| suspicion.business),
         second_of: terms.second_of.as_ref(),
+        sighting: terms.sighting.as_ref(),
     };
     blob::encode(&body, 256 + binding.arguments.present().map_or(0, |arguments| arguments.text().len()))
 }
@@ -320,6 +326,7 @@ fn decoded(columns: &Columns<'_>, key: OperationKey) -> Result<Operation, Broken
             deadline: columns.deadline_at.map(Timestamp::from_micros),
             corrects: columns.corrects.map(|text| name("corrects", OperationId::parse(text))).transpose()?,
             second_of: body.second_of,
+            sighting: body.sighting,
             title: body.title,
             suspicion,
             pin: body.pin,

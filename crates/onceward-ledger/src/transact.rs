@@ -4,6 +4,7 @@ use onceward_core::event::{About, Event, Observation, OtherEffect, Source, Verdi
 use onceward_core::journal::{self, Entry, Receipts, Salt};
 use onceward_core::key::EffectId;
 use onceward_core::operation::Operation;
+use onceward_core::sighting::Sighting;
 use onceward_core::state::State;
 use onceward_core::step::Refusal;
 use onceward_core::suspicion;
@@ -146,7 +147,10 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
         }
         Expects::Version(_) | Expects::Anything => {}
     }
-    if found.same_effect.is_some()
+    if before.terms.sighting.as_ref().is_some_and(Sighting::is_beside_another) {
+        // A destination that recognised its key says the effect of the operation that it was sent beside: no disagreement.
+        events.iter_mut().for_each(without_effect_id);
+    } else if found.same_effect.is_some()
         && let Some(about) = events.iter().find_map(effect_about)
     {
         // The receipt is stored all the same, also a person's; two operations with one effect are to be looked at (R2).
@@ -171,6 +175,12 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
 fn details(before: &Operation, after: &Operation) -> Details {
     let erased = |operation: &Operation| (operation.binding.arguments.present().is_none(), operation.is_expired());
     if erased(before) == erased(after) { Details::Stay } else { Details::EraseBefore { seq: after.journal.seq } }
+}
+
+fn without_effect_id(event: &mut Event) {
+    if let Event::Observe(Observation { verdict: Verdict::Effect(receipt), .. }) = event {
+        receipt.effect_id = None;
+    }
 }
 
 fn effect_about(event: &Event) -> Option<About> {

@@ -195,6 +195,7 @@ pub fn created(arguments: &Canonical) -> Operation {
             deadline: None,
             corrects: None,
             second_of: None,
+            sighting: None,
             title: None,
             suspicion: None,
             pin: None,

@@ -146,6 +146,7 @@ impl Service {
             answer_within: Duration::from_secs(30),
             retry: RetryPolicy::default(),
             corrects: None,
+            sighting: None,
             lane: Some(Lane::parse(message.customer)?),
         };
         let courier: Arc<dyn Destination> = self.courier.clone();

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Folders that hold nothing of ours.
-const SKIPPED: &[&str] = &["target", ".git", "node_modules", "__pycache__"];
+const SKIPPED: &[&str] = &["target", ".git", "node_modules", "__pycache__", "dist", ".pytest_cache", ".mypy_cache"];
 
 /// What is read as text; everything else only counts as a link's target.
 const EXTENSIONS: &[&str] = &["rs", "md", "toml", "sql", "py", "ts", "js", "html", "css", "sh", "yml"];

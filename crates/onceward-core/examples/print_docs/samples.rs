@@ -108,6 +108,7 @@ pub(crate) fn created(state: State) -> Operation {
             deadline: None,
             corrects: None,
             second_of: None,
+            sighting: None,
             title: None,
             suspicion: None,
             pin: None,

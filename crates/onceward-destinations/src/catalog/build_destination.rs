@@ -23,6 +23,7 @@ use crate::limits::{
 };
 use crate::proxy::Proxy;
 use crate::secrets::Secret;
+use crate::tool::Mode;
 
 /// What the tools of one destination are built with.
 pub(super) struct Shared {
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     pub(super) contract: Contract,
     pub(super) answer_within: Duration,
     pub(super) warnings: Vec<String>,
+    pub(super) mode: Mode,
 }
 
 /// What one destination offers.
@@ -45,6 +47,7 @@ pub(super) fn build(
     surroundings: &Surroundings<'_>,
     name: &str,
     mut table: TextTable<'_>,
+    around: Mode,
 ) -> Offered {
     let path = ["destination", name];
     let tools = section(problems, &mut table, &path, "tool");
@@ -63,7 +66,7 @@ pub(super) fn build(
     let shared = match (contract, text) {
         (Some(contract), Some(text)) => {
             build_auth::check_live(problems, surroundings, &path, &contract, auth.as_ref());
-            shared(problems, name, text, contract, auth)
+            shared(problems, name, text, contract, auth, around)
         }
         (Some(_) | None, Some(_) | None) => None,
     };
@@ -86,6 +89,7 @@ fn shared(
     text: DestinationText,
     contract: Contract,
     auth: Option<(Auth, Secret)>,
+    around: Mode,
 ) -> Option<Shared> {
     let path = ["destination", name];
     let base = base_url(problems, &path, &text.url);
@@ -127,7 +131,7 @@ fn shared(
         in_flight: Semaphore::new(idle_connections),
         scope,
     });
-    Some(Shared { host, contract, answer_within, warnings })
+    Some(Shared { host, contract, answer_within, warnings, mode: Mode::of(text.observe, around) })
 }
 
 pub(super) fn base_url(problems: &mut Problems<'_>, path: &[&str], text: &str) -> Option<Url> {

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::build_destination::{base_url, is_loopback, patience, scope, written_contract};
-use super::build_tool::{Additions, check_deadline, check_key, check_retries, contract, recorded, retry};
+use super::build_tool::{Additions, amount, check_deadline, check_key, check_retries, contract, recorded, retry};
 use super::mcp_server::{McpServer, ToolPolicy, Usual};
 use super::{Surroundings, build_auth, section};
 use crate::auth::Auth;
@@ -29,7 +29,7 @@ use crate::mcp::{Address, CallPlan, McpUpstream, Over, Program, Setting, Transpo
 use crate::refusals;
 use crate::secrets::Secret;
 use crate::template::Template;
-use crate::tool::Effect;
+use crate::tool::{Effect, Mode};
 
 /// Headers of which a value in the file itself would be a secret in the file.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
@@ -52,6 +52,7 @@ pub(super) fn build(
     surroundings: &Surroundings<'_>,
     name: &str,
     mut table: TextTable<'_>,
+    around: Mode,
 ) -> Option<McpServer> {
     let before = problems.count();
     let path = ["mcp", name];
@@ -102,6 +103,7 @@ pub(super) fn build(
         is_error: text.is_error,
         without_identity: text.without_identity.unwrap_or_default(),
         approval: text.approval.unwrap_or_default(),
+        mode: Mode::of(text.observe, around),
         warnings,
     };
     let others = policy(problems, &path, &server_contract, &usual, None, &McpToolText::default());
@@ -382,6 +384,8 @@ fn policy(
         business_key: text.business_key.clone(),
         without_identity: text.without_identity.unwrap_or(usual.without_identity),
         approval: text.approval.unwrap_or(usual.approval),
+        mode: Mode::of(text.observe, usual.mode),
+        amount: amount(problems, path, text.amount.as_ref()),
         answer_within,
         deadline: text.deadline.map(Span::duration),
         retry,

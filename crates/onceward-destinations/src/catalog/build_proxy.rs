@@ -101,6 +101,8 @@ pub(super) fn build(
         identity,
         without_identity: text.without_identity.unwrap_or_default(),
         approval: text.approval,
+        mode: shared.mode,
+        amount: build_tool::amount(problems, &path, text.amount.as_ref()),
         tenant,
         comparison,
         business_key: ["method", "target"].into_iter().filter_map(pointer).collect(),

@@ -15,6 +15,7 @@ use toml::de::DeValue;
 
 use super::build_destination::{Shared, contract_mistake, patience, read_file};
 use super::{Surroundings, build_request};
+use crate::amount::{AmountPlace, AmountText};
 use crate::carrier::CarrierPlan;
 use crate::config::{EffectPlace, Problems, RequestText, RetryText, TextTable, ToolText, table_of, take};
 use crate::explain;
@@ -23,7 +24,7 @@ use crate::limits::ANSWER_WITHIN_MAX;
 use crate::question::HttpQuestion;
 use crate::schema::Schema;
 use crate::template::Template;
-use crate::tool::{Annotations, Effect, Target, Tool, sample_key};
+use crate::tool::{Annotations, Effect, Mode, Target, Tool, sample_key};
 
 /// A tool, and the key of its table.
 pub(super) struct Built {
@@ -113,6 +114,8 @@ fn build(
         business_key: text.business_key,
         without_identity: text.without_identity.unwrap_or_default(),
         approval: text.approval,
+        mode: Mode::of(text.observe, shared.mode),
+        amount: parts.amount,
         answer_within,
         deadline,
         retry: parts.retry,
@@ -135,6 +138,7 @@ struct Parts {
     schema: Option<Schema>,
     comparison: Option<Comparison>,
     retry: RetryPolicy,
+    amount: Option<AmountPlace>,
 }
 
 impl Parts {
@@ -152,7 +156,8 @@ impl Parts {
         let comparison = recorded(problems, &[path, &["free_text"]].concat(), comparison, "");
         let schema = schema(problems, surroundings, path, text);
         let retry = retry(problems, path, &text.retry);
-        Self { name, version, title, schema, comparison, retry }
+        let amount = amount(problems, path, text.amount.as_ref());
+        Self { name, version, title, schema, comparison, retry, amount }
     }
 }
 
@@ -197,6 +202,12 @@ fn schema(
         (None, None) => return recorded(problems, path, Schema::any_object(), ""),
     };
     recorded(problems, &[path, &[place]].concat(), Schema::compile(document), "")
+}
+
+/// Where the amount of a call stands, if that is said.
+pub(super) fn amount(problems: &mut Problems<'_>, path: &[&str], text: Option<&AmountText>) -> Option<AmountPlace> {
+    let way_out = "write amount = { value = \"/amount\", currency = \"/currency\" }";
+    recorded(problems, &[path, &["amount"]].concat(), text?.read(), way_out)
 }
 
 pub(super) fn retry(problems: &mut Problems<'_>, path: &[&str], text: &RetryText) -> RetryPolicy {

@@ -53,7 +53,8 @@ impl Catalog {
             let name = name.get_ref().to_string();
             match table_of(value) {
                 Ok((table, _)) => {
-                    self.servers.extend(build_mcp::build(problems, surroundings, &name, table).map(Arc::new));
+                    self.servers
+                        .extend(build_mcp::build(problems, surroundings, &name, table, self.mode).map(Arc::new));
                 }
                 Err(_) => problems.add(&["mcp", &name], "a server is a table", "write [mcp.NAME] above its fields"),
             }

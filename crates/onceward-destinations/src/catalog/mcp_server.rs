@@ -14,12 +14,13 @@ use onceward_ledger::authorize::ToolPattern;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use crate::amount::AmountPlace;
 use crate::explain::{self, ToolLine};
 use crate::mcp::{CallPlan, McpTool, McpUpstream, Over};
 use crate::refusals::Refusals;
 use crate::schema::Schema;
 use crate::template::Template;
-use crate::tool::{Annotations, Approval, Effect, Target, Tool, WithoutIdentity};
+use crate::tool::{Annotations, Approval, Effect, Mode, Target, Tool, WithoutIdentity};
 
 /// A server and what the configuration says of its tools.
 #[derive(Debug)]
@@ -48,6 +49,7 @@ pub(super) struct Usual {
     pub(super) is_error: Option<IsError>,
     pub(super) without_identity: WithoutIdentity,
     pub(super) approval: Approval,
+    pub(super) mode: Mode,
     pub(super) warnings: Vec<String>,
 }
 
@@ -61,6 +63,8 @@ pub(super) struct ToolPolicy {
     pub(super) business_key: Vec<Pointer>,
     pub(super) without_identity: WithoutIdentity,
     pub(super) approval: Approval,
+    pub(super) mode: Mode,
+    pub(super) amount: Option<AmountPlace>,
     pub(super) answer_within: Duration,
     pub(super) deadline: Option<Duration>,
     pub(super) retry: RetryPolicy,
@@ -172,6 +176,8 @@ impl McpServer {
             business_key: policy.business_key,
             without_identity: policy.without_identity,
             approval: policy.approval,
+            mode: policy.mode,
+            amount: policy.amount,
             answer_within: policy.answer_within,
             deadline: policy.deadline,
             retry: policy.retry,
@@ -212,7 +218,7 @@ impl McpServer {
             reads.map(|pattern| (format!("{}{}", self.usual.prefix, pattern.as_str()), Effect::Read, &self.others));
         let others = std::iter::once((format!("{}*", self.usual.prefix), Effect::Write, &self.others));
         let line = |(tool, effect, policy): (String, Effect, &ToolPolicy)| {
-            let policies = (policy.without_identity, policy.approval);
+            let policies = (policy.without_identity, policy.approval, policy.mode);
             explain::expected(tool, self.upstream.name(), effect, policies, &policy.contract, policy.plan.describe())
         };
         let mut lines: Vec<ToolLine> = named.chain(reads).chain(others).map(line).collect();

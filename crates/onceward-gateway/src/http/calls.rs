@@ -31,6 +31,7 @@ fn view(tool: &Tool) -> Value {
         "arguments_schema": tool.schema(),
         "without_identity": tool.without_identity(),
         "approval": tool.approval(),
+        "mode": tool.mode(),
         "destination": tool.destination_name(),
     })
 }
@@ -56,7 +57,7 @@ pub(super) async fn call(
     headers: HeaderMap,
     Body(body): Body<CallBody>,
 ) -> Result<Response, Problem> {
-    let identity = identity::of_http(&headers, body.operation_id.as_deref())?;
+    let identity = identity::of_http(&headers, body.operation_id.as_deref()).into();
     let arguments = arguments(body.arguments)?;
     let wait = wait(&headers)?;
     match app.call(&grant, ToolCall { tool, identity, arguments, wait }).await? {

@@ -74,7 +74,7 @@ pub(super) async fn claim(
     headers: HeaderMap,
     Body(body): Body<ClaimBody>,
 ) -> Result<Response, Problem> {
-    let identity = identity::of_http(&headers, body.operation_id.as_deref())?;
+    let identity = identity::of_http(&headers, body.operation_id.as_deref()).into();
     let arguments = arguments(body.arguments)?;
     let within = settle_within(body.settle_within_ms)?;
     let lookup = body.lookup.map(OwnLookupBody::read).transpose()?;

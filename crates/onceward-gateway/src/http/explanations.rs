@@ -79,6 +79,7 @@ const fn how(claimed: &Claimed) -> &'static str {
         Claimed::Operation(_) => "caller",
         Claimed::Handle(_) => "handle",
         Claimed::Run(_) => "run",
+        Claimed::Unusable(_) => "unusable",
         Claimed::Nothing => "nothing",
         Claimed::Second { .. } => "second",
     }

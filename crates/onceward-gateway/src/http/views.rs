@@ -2,6 +2,7 @@
 
 use onceward_core::journal::Entry;
 use onceward_core::operation::Operation;
+use onceward_core::outcome::Observed;
 use onceward_core::state::State;
 use onceward_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ pub(super) fn summary(operation: &Operation) -> Value {
         "version": operation.journal.seq,
         "proposal": proposal(state),
         "second_of": terms.second_of,
+        "observed": terms.sighting.as_ref().map(Observed::from),
         "approved_by": history.approved_by,
         "attempts": history.attempts,
         "next_check": next_check(state).map(text),

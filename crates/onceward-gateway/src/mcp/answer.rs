@@ -27,6 +27,7 @@ pub(crate) const META_KEY: &str = "dev.onceward/operation";
 /// The tool result of a call that the ledger answered.
 pub(crate) fn told(envelope: &Envelope) -> CallToolResult {
     let mut result = match (shape(envelope.outcome), &envelope.answer) {
+        (Shape::Envelope, Some(answer)) if envelope.observed.is_some() => read(answer),
         (Shape::Destination, Some(answer)) => passed_on(answer),
         // A success is an answer too where nothing is left to give of it.
         (Shape::Destination, None) => status(envelope),
@@ -66,6 +67,8 @@ fn fits(output: &Value, content: Option<&Value>) -> bool {
 pub(crate) fn stored(envelope: &Envelope, era: CallerEra) -> Option<RawObject> {
     match (shape(envelope.outcome), envelope.outcome) {
         (Shape::Destination, _) | (Shape::Envelope, Outcome::Rejected) => {}
+        // What is only observed goes on as the server wrote it.
+        (Shape::Envelope, _) if envelope.observed.is_some() => {}
         (Shape::Envelope, _) => return None,
     }
     let mut result = tool_result(envelope.answer.as_ref()?)?;

@@ -141,7 +141,7 @@ impl Front {
             (Some(name), Some(own)) => own.shift_remove(&name),
             (None, _) | (_, None) => None,
         };
-        let identity = gather(Carriers { meta, headers, handle: handle.as_ref() }, tool.without_identity())?;
+        let identity = gather(Carriers { meta, headers, handle: handle.as_ref() }, tool.without_identity()).into();
         let arguments = match handle {
             Some(_) => Canonical::from_value(own)?,
             None => Canonical::clone(&arguments),

@@ -67,12 +67,7 @@ impl<'a> Shape<'a> {
             }
             Some(_) | None => self.own_outcome(envelope),
         };
-        let headers = response.headers_mut();
-        headers.insert(REPLAYED, HeaderValue::from_static(if envelope.replayed { "true" } else { "false" }));
-        headers.insert(OUTCOME, HeaderValue::from_static(envelope.outcome.name()));
-        if let Some(Ok(id)) = envelope.operation_id.as_ref().map(|id| HeaderValue::from_str(id.as_str())) {
-            headers.insert(OPERATION_ID, id);
-        }
+        tell(response.headers_mut(), envelope);
         response
     }
 
@@ -260,6 +255,30 @@ pub(super) fn passed(answer: Answer) -> Response {
         }
     }
     response
+}
+
+/// The answer to a write that is only observed: the vendor's own as it came, or the nearest to none that HTTP has, so that the client
+/// goes on as it would without us.
+pub(super) fn forwarded(envelope: &Envelope) -> Response {
+    let mut response = match &envelope.answer {
+        Some(answer) => passed(answer.clone()),
+        None => {
+            let message = "The gateway only observes, and no answer came from the destination.";
+            let mut members = outcome_members(envelope.outcome, message);
+            members.insert("status".to_owned(), StatusCode::BAD_GATEWAY.as_u16().into());
+            problem_response(StatusCode::BAD_GATEWAY, &members)
+        }
+    };
+    tell(response.headers_mut(), envelope);
+    response
+}
+
+fn tell(headers: &mut HeaderMap, envelope: &Envelope) {
+    headers.insert(REPLAYED, HeaderValue::from_static(if envelope.replayed { "true" } else { "false" }));
+    headers.insert(OUTCOME, HeaderValue::from_static(envelope.outcome.name()));
+    if let Some(Ok(id)) = envelope.operation_id.as_ref().map(|id| HeaderValue::from_str(id.as_str())) {
+        headers.insert(OPERATION_ID, id);
+    }
 }
 
 /// The template with its placeholders filled in one pass: a message that holds a placeholder is a message.

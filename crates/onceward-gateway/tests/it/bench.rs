@@ -47,6 +47,11 @@ without_identity = "refuse"
 request = { method = "POST", path = "/tickets", body = "arguments" }
 effect_id = "/id"
 
+[destination.strict.tool.short_ticket]
+schema = { type = "object", properties = { title = { type = "string", maxLength = 5 } } }
+request = { method = "POST", path = "/tickets", body = "arguments" }
+effect_id = "/id"
+
 [destination.strict.tool.held_ticket]
 without_identity = "hold"
 request = { method = "POST", path = "/tickets", body = "arguments" }
@@ -314,16 +319,35 @@ impl Bench {
 
     /// With a gateway that is set up otherwise.
     pub(crate) async fn with_gateway(limits: Limits, set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
+        Self::with_text("", limits, set_up).await
+    }
+
+    /// With these lines on top of the configuration of its tools.
+    pub(crate) async fn with_text(head: &str, limits: Limits, set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
+        Self::of(head, SandboxContract::without_keys(), limits, set_up).await
+    }
+
+    /// Before a sandbox that keeps this contract.
+    pub(crate) async fn with_contract(head: &str, contract: SandboxContract) -> Self {
+        Self::of(head, contract, Limits::default(), |gateway| gateway).await
+    }
+
+    async fn of(
+        head: &str,
+        contract: SandboxContract,
+        limits: Limits,
+        set_up: impl FnOnce(Gateway) -> Gateway,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(SandboxConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             database: folder.path().join("sandbox.db"),
-            contract: SandboxContract::without_keys(),
+            contract,
             faults: Faults::none(),
         })
         .await
         .unwrap();
-        let tools = Self::tools(&sandbox);
+        let tools = Self::tools(head, &sandbox);
         let ground = Ground::of_run(folder.path());
         let gateway = set_up(gateway_of(ground.home.clone(), tools, limits)).start().await.unwrap();
         let tokens = gateway.first_tokens.as_ref().expect("a new ledger gets tokens");
@@ -332,9 +356,9 @@ impl Bench {
         Self { gateway, sandbox, agent, operator, folder, ground }
     }
 
-    pub(crate) fn tools(sandbox: &sandbox::Running) -> Catalog {
+    pub(crate) fn tools(head: &str, sandbox: &sandbox::Running) -> Catalog {
         let address = format!("http://{}", sandbox.address());
-        catalog(&format!("{}{MORE_TOOLS}", quickstart::TOOLS).replace("SANDBOX", &address))
+        catalog(&format!("{head}\n{}{MORE_TOOLS}", quickstart::TOOLS).replace("SANDBOX", &address))
     }
 
     pub(crate) fn ledger(&self) -> Home {

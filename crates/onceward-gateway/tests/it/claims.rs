@@ -150,7 +150,8 @@ async fn an_answer_in_hand_is_not_lost_by_naming_the_end_wrongly() {
 #[tokio::test]
 async fn a_claim_that_begins_at_once_needs_no_mark_and_is_unknown_when_nobody_settles_it() {
     let bench = Bench::start().await;
-    let begun = |id: &str, within_ms: u64| with(with(claim(id), "begin", json!(true)), "settle_within_ms", json!(within_ms));
+    let begun =
+        |id: &str, within_ms: u64| with(with(claim(id), "begin", json!(true)), "settle_within_ms", json!(within_ms));
     let held = granted(&bench.agent, begun("c-1", 60_000)).await;
     bench.agent.post("/v1/claims/c-1/dispatching", holder(&held)).await.is(409, "illegal_move");
     let settlement = with(with(holder(&held), "ended", json!("done")), "receipt", json!({ "body": { "id": 7 } }));

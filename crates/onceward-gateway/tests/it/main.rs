@@ -14,6 +14,7 @@ mod limits;
 mod mcp;
 mod metrics;
 mod notices;
+mod observe;
 mod postgres;
 mod powers;
 mod process;

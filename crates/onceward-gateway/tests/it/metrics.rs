@@ -105,7 +105,7 @@ async fn metrics_are_for_whoever_may_read_every_tool_unless_they_are_open_or_off
     let Bench { gateway, sandbox, .. } = bench;
     gateway.stop().await;
     for (access, status) in [(Access::Open, StatusCode::OK), (Access::Off, StatusCode::NOT_FOUND)] {
-        let mut next = gateway_of(ledger.clone(), Bench::tools(&sandbox), Limits::default());
+        let mut next = gateway_of(ledger.clone(), Bench::tools("", &sandbox), Limits::default());
         next.metrics = access;
         let gateway = next.start().await.unwrap();
         let answer = Client::to(gateway.address, None).get("/metrics").await;

@@ -159,7 +159,7 @@ async fn a_notice_is_sent_again_under_its_id_until_it_is_taken_and_after_a_resta
     let Bench { gateway, sandbox, operator, .. } = bench;
     drop(operator);
     gateway.stop().await;
-    let tools = Bench::tools(&sandbox);
+    let tools = Bench::tools("", &sandbox);
     let gateway = gateway_of(ledger, tools, Limits::default());
     let running: Running = Gateway { notify: Some(notify(to, pause)), ..gateway }.start().await.unwrap();
     until("the notice of the next gateway", async || (receiver.got().len() == 5).then_some(())).await;

@@ -33,7 +33,7 @@ impl Site {
     }
 
     async fn try_gateway(&self) -> Result<Running, StartError> {
-        gateway_of(self.ground.home.clone(), Bench::tools(&self.sandbox), Limits::default()).start().await
+        gateway_of(self.ground.home.clone(), Bench::tools("", &self.sandbox), Limits::default()).start().await
     }
 
     async fn gateway(&self) -> Running {

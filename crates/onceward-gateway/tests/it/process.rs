@@ -19,7 +19,7 @@ async fn a_gateway_that_starts_again_has_every_receipt_and_makes_no_new_tokens()
     let token = bench.gateway.first_tokens.as_ref().unwrap().agent.reveal().to_owned();
     let first = bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "executed");
     let ledger_id = bench.agent.get("/readyz").await.json()["ledger"]["id"].clone();
-    let (ledger, tools) = (bench.ledger(), Bench::tools(&bench.sandbox));
+    let (ledger, tools) = (bench.ledger(), Bench::tools("", &bench.sandbox));
     let Bench { gateway, sandbox, folder, .. } = bench;
     gateway.stop().await;
     let again = gateway_of(ledger, tools, Limits::default()).start().await.unwrap();
@@ -58,7 +58,7 @@ async fn a_stricter_schema_turns_no_repetition_into_a_refusal() {
 #[tokio::test]
 async fn a_second_gateway_on_the_same_ledger_does_not_start() {
     let bench = Bench::start().await;
-    let second = gateway_of(bench.ledger(), Bench::tools(&bench.sandbox), Limits::default()).start().await;
+    let second = gateway_of(bench.ledger(), Bench::tools("", &bench.sandbox), Limits::default()).start().await;
     assert!(matches!(second, Err(StartError::Locked(_))), "{second:?}");
 }
 
@@ -132,6 +132,18 @@ async fn while_the_ledger_is_held_by_another_writer_nothing_is_sent_and_the_same
     .await;
     told.is(200, "executed");
     assert_eq!(bench.tickets().await, 1);
+}
+
+#[tokio::test]
+async fn while_the_ledger_is_held_an_observed_call_is_sent_without_a_record() {
+    let bench = Bench::with_text("observe = true", Limits::default(), |gateway| gateway).await;
+    let other = onceward_sqlite::rusqlite::Connection::open(bench.folder.path().join("onceward.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let told = bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "executed");
+    assert!(told["message"].as_str().unwrap().contains("no record"), "{told:#}");
+    assert_eq!((told.get("operation_id"), bench.tickets().await), (None, 1));
+    other.execute_batch("ROLLBACK").unwrap();
+    bench.agent.get("/v1/operations/t-1").await.is(404, "not_found");
 }
 
 #[tokio::test]

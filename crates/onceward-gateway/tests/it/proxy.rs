@@ -21,8 +21,8 @@ const INTENTS: &str = "/v1/payment_intents";
 const INTENT: &str = "amount=5000&currency=eur";
 
 /// A gateway before a sandbox that speaks a vendor's interface, and a client that takes the one for the other.
-struct Shop {
-    bench: Bench,
+pub(crate) struct Shop {
+    pub(crate) bench: Bench,
     client: Client,
 }
 
@@ -34,6 +34,11 @@ impl Shop {
     /// Stripe, with keys of the application that begin with `order-`.
     async fn stripe() -> Self {
         Self::with(SandboxContract::speaking(contract("stripe.v1")), &stripe("identity = [\"order-*\"]")).await
+    }
+
+    /// Stripe, only observed.
+    pub(crate) async fn observing(sandbox: SandboxContract) -> Self {
+        Self::with(sandbox, &format!("observe = true\n{}", stripe(""))).await
     }
 
     async fn with(sandbox: SandboxContract, destinations: &str) -> Self {
@@ -75,18 +80,18 @@ impl Shop {
         }
     }
 
-    async fn intent(&self, key: &str, body: &str) -> Answer {
+    pub(crate) async fn intent(&self, key: &str, body: &str) -> Answer {
         self.client.send(self.form(INTENTS, Some(key), body)).await
     }
 
     /// How many things there really are at a path of the vendor's.
-    async fn effects(&self, path: &str) -> i64 {
+    pub(crate) async fn effects(&self, path: &str) -> i64 {
         let report = self.bench.auditor().get(&format!("/admin/effects?resource={path}")).await.json();
         report["count"].as_i64().unwrap_or_else(|| panic!("{report}"))
     }
 
     /// The key of every write that the vendor was sent, in order.
-    async fn keys(&self) -> Vec<String> {
+    pub(crate) async fn keys(&self) -> Vec<String> {
         let log = self.bench.auditor().get("/admin/requests").await.json();
         let writes = log["requests"].as_array().unwrap().iter().filter(|request| request["method"] == "POST");
         writes.map(|request| request["idempotency_key"].as_str().expect("a key").to_owned()).collect()

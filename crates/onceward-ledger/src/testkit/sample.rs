@@ -104,6 +104,7 @@ impl Sample {
                 deadline: None,
                 corrects: None,
                 second_of: None,
+                sighting: None,
                 title: Some(format!("Ticket {}", self.key.id)),
                 suspicion: self.suspicion(),
                 pin: None,

@@ -363,6 +363,7 @@ pub(crate) fn call(operation: &str, title: &str) -> Call {
         answer_within: Duration::from_secs(30),
         retry: RetryPolicy { attempts_max: 3, ..RetryPolicy::default() },
         corrects: None,
+        sighting: None,
         lane: None,
     }
 }

@@ -234,6 +234,7 @@ pub(super) fn call(id: &str, lane: Option<&str>) -> Call {
         answer_within: Duration::from_secs(30),
         retry: RetryPolicy { attempts_max: 3, ..RetryPolicy::default() },
         corrects: None,
+        sighting: None,
         lane: lane.map(|lane| Lane::parse(lane).unwrap()),
     }
 }
