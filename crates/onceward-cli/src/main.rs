@@ -13,6 +13,7 @@ mod decide;
 mod demo;
 mod exit;
 mod explain;
+mod init;
 mod json_input;
 mod lab;
 mod limits;
@@ -49,6 +50,7 @@ struct CommandLine {
 const START_HERE: &str = "\
 Start here:
   onceward demo      see the problem and the answer, in under a minute
+  onceward init      a first onceward.toml, from a host's MCP configuration, an OpenAPI file or a few questions
   onceward serve     a gateway with tools to try, its tokens, and a first call to copy
 
 Exit codes: 0 done · 1 failed · 2 usage · 3 not settled (it may have happened, runs, or waits for a person)
@@ -57,6 +59,7 @@ Exit codes: 0 done · 1 failed · 2 usage · 3 not settled (it may have happened
 #[derive(Subcommand, Debug)]
 enum Command {
     Demo(demo::Arguments),
+    Init(init::Arguments),
     Serve(serve::Arguments),
     Check(check::Arguments),
     Call(call::Arguments),
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Init(arguments) => init::run(arguments).await,
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Check(arguments) => check::run(&arguments),
         Command::Call(arguments) => call::run(arguments).await,

@@ -6,6 +6,7 @@ mod decide;
 mod demo;
 mod families;
 mod frameworks;
+mod init;
 mod kill;
 mod lab;
 mod mcp;
