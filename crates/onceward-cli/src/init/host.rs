@@ -169,7 +169,8 @@ mod tests {
           "mcpServers": {
             "notes": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"],
                        "env": { "MEMORY_FILE_PATH": "/var/notes.json", "API_KEY": "hunter2", "OTHER": "${NOTES_OTHER}" } },
-            "Jira Cloud": { "type": "http", "url": "https://mcp.atlassian.com/v1", "headers": { "Authorization": "Bearer hunter3", "X-Team": "a" } },
+            "Jira Cloud": { "type": "http", "url": "https://mcp.atlassian.com/v1",
+                            "headers": { "Authorization": "Bearer hunter3", "X-Team": "a" } },
             "linear": { "url": "https://mcp.linear.app/mcp", "headers": { "Authorization": "Bearer ${LINEAR_TOKEN}" } },
             "off": { "command": "x", "disabled": true },
             "onceward": { "url": "http://127.0.0.1:7070/mcp" }

@@ -443,14 +443,18 @@ paths:
           lines: { type: array, items: { $ref: "#/components/schemas/Line" } },
           note: { type: string, nullable: true, example: null },
           discount: { type: number, minimum: 0, exclusiveMinimum: true } } } } }
-      responses: { 201: { description: made, content: { application/json: { schema: { type: object, properties: { id: { type: string } } } } } } }
+      responses: { 201: { description: made, content: { application/json: { schema: {
+        type: object, properties: { id: { type: string } } } } } } }
   /orders/{order_id}/notes:
     parameters: [{ name: order_id, in: path, required: true, schema: { type: string } }]
     post:
       requestBody: { content: { application/json: { schema: { type: object, properties: { text: { type: string } } } } } }
       responses: {}
   /orders/{order_id}:
-    delete: { operationId: cancelOrder, parameters: [{ name: order_id, in: path, required: true, schema: { type: string } }], responses: {} }
+    delete:
+      operationId: cancelOrder
+      parameters: [{ name: order_id, in: path, required: true, schema: { type: string } }]
+      responses: {}
   /upload:
     post: { operationId: upload, requestBody: { content: { multipart/form-data: {} } }, responses: {} }
 "##;

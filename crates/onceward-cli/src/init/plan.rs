@@ -137,12 +137,17 @@ impl Plan {
         let output = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
         let serve = format!("onceward serve --config {}", output.display());
         match &self.host {
-            Host::Mcp { member, file } => format!(
-                "1. Start the gateway; its first start prints an agent's token, once:\n     {serve}\n\
-                 2. In {file}, put this in the place of the servers:\n     {{ \"{member}\": {{ \"onceward\": {{ \"type\": \"http\", \"url\": \
-                 \"http://127.0.0.1:7070/mcp\",\n         \"headers\": {{ \"Authorization\": \"Bearer ow_agent_…\" }} }} }} }}\n\
-                 3. Start the host again. Its tools have the names that they had."
-            ),
+            Host::Mcp { member, file } => {
+                let entry = format!(
+                    "{{ \"{member}\": {{ \"onceward\": {{ \"type\": \"http\", \"url\": \"http://127.0.0.1:7070/mcp\",\n         \
+                     \"headers\": {{ \"Authorization\": \"Bearer ow_agent_…\" }} }} }} }}"
+                );
+                format!(
+                    "1. Start the gateway; its first start prints an agent's token, once:\n     {serve}\n\
+                     2. In {file}, put this in the place of the servers:\n     {entry}\n\
+                     3. Start the host again. Its tools have the names that they had."
+                )
+            }
             Host::Http => format!(
                 "1. Start the gateway; its first start prints an agent's token, once:\n     {serve}\n\
                  2. Call tools with POST http://127.0.0.1:7070/v1/tools/NAME/calls, the token as a bearer, and an Idempotency-Key that\n   \

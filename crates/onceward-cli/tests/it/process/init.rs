@@ -13,7 +13,8 @@ fn host_file(folder: &Path) {
     let (memory, root) = (server("server-memory", &[]), folder.display().to_string());
     let files = server("server-filesystem", &[&root]);
     let config = json!({ "mcpServers": {
-        "memory": { "command": memory[0], "args": memory[1..], "env": { "MEMORY_FILE_PATH": folder.join("memory.jsonl"), "API_KEY": "hunter2" } },
+        "memory": { "command": memory[0], "args": memory[1..],
+                    "env": { "MEMORY_FILE_PATH": folder.join("memory.jsonl"), "API_KEY": "hunter2" } },
         "files": { "command": files[0], "args": files[1..] },
         "broken": { "command": "onceward-no-such-program" },
     } });
@@ -85,7 +86,8 @@ async fn an_openapi_description_becomes_tools_that_make_one_effect() {
             "post": { "operationId": "createTicket", "summary": "Opens a ticket.",
                 "requestBody": { "content": { "application/json": { "schema": { "type": "object", "required": ["title", "body"],
                     "properties": { "title": text("string"), "body": text("string") } } } } },
-                "responses": { "201": { "content": { "application/json": { "schema": { "type": "object", "properties": { "id": text("string") } } } } } } },
+                "responses": { "201": { "content": { "application/json": { "schema": {
+                    "type": "object", "properties": { "id": text("string") } } } } } } },
         } },
     });
     std::fs::write(folder.join("helpdesk.json"), description.to_string()).expect("written");
