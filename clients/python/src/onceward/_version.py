@@ -1,0 +1,3 @@
+"""Which client this is. Gateways see it as `User-Agent`."""
+
+VERSION = "0.1.0"
