@@ -12,7 +12,7 @@ use onceward_core::evidence::{
     Absence, AbsenceCase, Candidate, ChildProcess, Completeness, Presence, Reading, ScopeEquality, absence, pointed_at,
     presence, read_lookup,
 };
-use onceward_core::key::{AttemptNumber, OutboundKey};
+use onceward_core::key::{AttemptNumber, OutboundKey, ToolName};
 use onceward_core::operation::Operation;
 use onceward_core::receipt::{Answer, Receipt, Rejection};
 use onceward_core::state::{Finding, State, Uncertain};
@@ -109,18 +109,20 @@ impl Ledger {
     }
 
     /// Unknown operations of an application's own functions whose effect it may look for by now, of tools that the caller may
-    /// look up, oldest first.
+    /// look up, oldest first; where `tools` names some, of those only.
     ///
     /// # Errors
     /// [`LedgerError::Store`].
     pub async fn due_lookups(
         &self,
         grant: &crate::authorize::Grant,
+        tools: &[ToolName],
         limit: u32,
     ) -> Result<Vec<Operation>, LedgerError> {
         // The longest due first; what is another tenant's, or a destination's, does not count.
         let mut due = self.inner.store.due(self.inner.clock.now(), limits::DUE_READ).await?;
         due.retain(|operation| is_own_function(operation) && grant.to_lookup(operation).is_ok());
+        due.retain(|operation| tools.is_empty() || tools.contains(&operation.binding.tool));
         due.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(due)
     }
@@ -140,8 +142,10 @@ impl Ledger {
         let prospect = self.inner.prospect(operation, None).await?.ok_or_else(not_so)?;
         let asked_at = self.inner.clock.now().minus(report.asked_ago);
         let words = report.note.unwrap_or_default();
-        let asked =
-            json!({ "by": allowed.principal(), "asked_at": asked_at, "said": words, "found": report.found.len() });
+        let whole = report.completeness == Completeness::Whole;
+        let asked = json!({
+            "by": allowed.principal(), "asked_at": asked_at, "said": words, "found": report.found.len(), "whole": whole,
+        });
         let contract = prospect.contract();
         let sight = Sight { asked_at, attempt: None, candidates: report.found, completeness: report.completeness };
         let looked = self

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use onceward_core::evidence::{Candidate, Compared, Completeness, RecognisedBy};
-use onceward_core::key::EffectId;
+use onceward_core::key::{EffectId, ToolName};
 use onceward_core::limits::EVIDENCE_BYTES_MAX;
 use onceward_core::operation::Operation;
 use onceward_core::receipt::{Answer, Receipt};
@@ -29,6 +29,7 @@ use crate::problem::Problem;
 #[serde(deny_unknown_fields)]
 pub(super) struct DueParameters {
     limit: Option<u32>,
+    tool: Option<String>,
 }
 
 /// Lists them, the longest due first.
@@ -42,7 +43,9 @@ pub(super) async fn due(
         limit @ 1..=PAGE_MAX => limit,
         _ => return Err(Problem::invalid_request(format!("limit is a number from 1 to {PAGE_MAX}"))),
     };
-    let due = app.ledger().due_lookups(&grant, limit).await?;
+    let tools = asked.tool.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+    let tools = tools.map(ToolName::parse).collect::<Result<Vec<_>, _>>()?;
+    let due = app.ledger().due_lookups(&grant, &tools, limit).await?;
     let lookups: Vec<Value> = due.iter().map(view).collect();
     Ok(answer_json(StatusCode::OK, &json!({ "lookups": lookups })))
 }

@@ -45,6 +45,10 @@ async fn an_application_that_finds_its_effect_settles_it_and_repetitions_get_the
     assert_eq!((&lookup["tool"], &lookup["arguments"]), (&json!("import"), &json!({ "file": "a.csv" })));
     assert_eq!(lookup["outbound_keys"].as_array().unwrap().len(), 1, "{lookup}");
     assert!(lookup["sent_from"].is_string() && lookup["sent_until"].is_string(), "{lookup}");
+    for (tools, expected) in [("other", 0), ("other,import", 1), ("", 1)] {
+        let listed = bench.operator.get(&format!("/v1/lookups/due?tool={tools}")).await.json();
+        assert_eq!(listed["lookups"].as_array().unwrap().len(), expected, "{tools}");
+    }
     let found = |parameters: &str| {
         let receipt = json!({ "status": 201, "body": { "rows": 7 } });
         let one = json!({ "by": "outbound_key", "parameters": parameters, "effect_id": "I-9", "receipt": receipt });

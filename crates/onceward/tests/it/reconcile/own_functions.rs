@@ -52,13 +52,13 @@ async fn an_application_finds_its_own_effect_and_settles_it_without_a_person() {
     let ledger = ledger(&stage, &clock).await;
     ledger.reconcile(Arc::new(Only(Arc::new(Helpdesk::new(KEYED, [])))));
     failed(&ledger, None).await;
-    assert!(ledger.due_lookups(&application(), 10).await.unwrap().is_empty(), "it does not show yet");
+    assert!(ledger.due_lookups(&application(), &[], 10).await.unwrap().is_empty(), "it does not show yet");
     clock.forward(Duration::from_secs(20));
-    let due = ledger.due_lookups(&application(), 10).await.unwrap();
+    let due = ledger.due_lookups(&application(), &[], 10).await.unwrap();
     assert_eq!(due.len(), 1);
     let elsewhere = grant("other", "agent", &Scope::APPLICATION);
-    assert!(ledger.due_lookups(&elsewhere, 10).await.unwrap().is_empty());
-    assert!(ledger.due_lookups(&crate::stage::agent(), 10).await.unwrap().is_empty(), "an agent cannot look up");
+    assert!(ledger.due_lookups(&elsewhere, &[], 10).await.unwrap().is_empty());
+    assert!(ledger.due_lookups(&crate::stage::agent(), &[], 10).await.unwrap().is_empty(), "an agent cannot look up");
     let receipt = Receipt { effect_id: None, answer: Answer::json(&json!({ "id": "T-1" })), received_at: clock.now() };
     let found = |parameters| vec![Candidate { by: RecognisedBy::OurKey, parameters, receipt: receipt.clone() }];
     assert_eq!(report(&ledger, found(Compared::Not), Duration::ZERO).await, Said::Candidates);
