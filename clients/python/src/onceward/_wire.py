@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -167,8 +167,10 @@ def status(operation: str, wait_ms: int) -> Request:
     )
 
 
-def due_lookups() -> Request:
-    return Request("GET", f"/v1/lookups/due?limit={limits.LOOKUPS_MAX}")
+def due_lookups(tools: Iterable[str], limit: int) -> Request:
+    """Of these tools only: what other applications may look for would fill the list."""
+    names = ",".join(quote(tool, safe="") for tool in tools)
+    return Request("GET", f"/v1/lookups/due?limit={min(limit, limits.LOOKUPS_MAX)}&tool={names}")
 
 
 def lookup_report(operation: str, report: Mapping[str, Any]) -> Request:

@@ -96,9 +96,10 @@ class AsyncOnceward:
 
     async def run_due_lookups(self, limit: int = 50) -> int:
         """As `Onceward.run_due_lookups`. A lookup that is a plain function runs in a worker thread."""
-        reply = await self._link.carry_out(deliver(wire.due_lookups()))
+        mine = self._own.lookups()
+        reply = await self._link.carry_out(deliver(wire.due_lookups(mine, limit)))
         recorded = 0
-        for due, lookup in lookups.served(reply, self._own.lookups(), limit):
+        for due, lookup in lookups.served(reply, mine, limit):
             recorded += await self._look(due, lookup)
         return recorded
 

@@ -107,8 +107,9 @@ class Onceward:
         """Looks once for the effects of lost runs of this client's functions. How many reports were recorded. Needs a
         token of the role `application`.
         """
-        reply = self._link.carry_out(deliver(wire.due_lookups()))
-        return sum(self._look(due, lookup) for due, lookup in lookups.served(reply, self._own.lookups(), limit))
+        mine = self._own.lookups()
+        reply = self._link.carry_out(deliver(wire.due_lookups(mine, limit)))
+        return sum(self._look(due, lookup) for due, lookup in lookups.served(reply, mine, limit))
 
     def _look(self, due: lookups.Due, lookup: lookups.Lookup) -> bool:
         asked_ms = now_ms()
