@@ -18,6 +18,8 @@ class Binary(BuildHookInterface[Any]):
         binary = os.environ.get("ONCEWARD_BINARY")
         if self.target_name != "wheel" or not binary:
             return
+        if not os.path.isabs(binary) or not os.path.isfile(binary):
+            raise ValueError(f"ONCEWARD_BINARY is the absolute path of a file, and {binary!r} is none")
         build_data["shared_scripts"][binary] = "onceward"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ['ONCEWARD_PLATFORM']}"

@@ -4,6 +4,7 @@
 //! beside Rust.
 
 mod ci;
+mod dist;
 mod docs;
 mod setup;
 mod shell;
@@ -19,6 +20,7 @@ cargo xtask test [--fast]      build, run every test; --fast leaves out foreign 
 cargo xtask ci                 fmt, clippy, tidy, generated documents, deny, then test: what CI runs
 cargo xtask tidy               the project's own checks of text, manifests, promises and links
 cargo xtask docs [--check]     write the generated documents; --check only compares
+cargo xtask dist [--binary PATH] [--output PATH]   wheel, npm packages, .deb and the context of a container image
 cargo xtask bench [ARGUMENTS]  the benchmark, built for release";
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["docs"] => docs::run(docs::Mode::Write),
         ["docs", "--check"] => docs::run(docs::Mode::Check),
+        ["dist", rest @ ..] => dist::run(&dist::Options::parse(rest)?).map(drop),
         ["bench", rest @ ..] => bench(rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

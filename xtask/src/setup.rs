@@ -37,7 +37,7 @@ pub(crate) fn foreign_clients() -> Result<Vec<(String, PathBuf)>> {
     Ok(variables)
 }
 
-fn python(name: &str, requirements: &Path) -> Result<PathBuf> {
+pub(crate) fn python(name: &str, requirements: &Path) -> Result<PathBuf> {
     let venv = shell::target_dir().join("venv").join(name);
     let list = read(requirements)?;
     if is_fresh(&venv, &list) {
@@ -72,6 +72,28 @@ fn node(name: &str, source: &Path) -> Result<PathBuf> {
         .context("the Node clients need npm (Node 20 or later)")?;
     fs::write(dir.join(STAMP), list)?;
     Ok(dir)
+}
+
+/// The smallest Debian, unpacked once, in which tests try what is installed by hand into a machine or an image. None where
+/// nobody here may change the root of a process; the tests say so then.
+///
+/// # Errors
+/// debootstrap is not there, or failed.
+pub(crate) fn debian_root() -> Result<Option<PathBuf>> {
+    const SUITE: &str = "bookworm";
+    if !shell::succeeds(Command::new("chroot").args(["/", "true"])) {
+        println!("not root: packages are not tried in a Debian of their own");
+        return Ok(None);
+    }
+    let dir = shell::target_dir().join("debian-root");
+    if is_fresh(&dir, SUITE) {
+        return Ok(Some(dir));
+    }
+    remove(&dir)?;
+    shell::run(Command::new("debootstrap").args(["--variant=minbase", SUITE]).arg(&dir))
+        .context("a Debian to try packages in needs debootstrap (Debian: apt-get install debootstrap)")?;
+    fs::write(dir.join(STAMP), SUITE)?;
+    Ok(Some(dir))
 }
 
 /// The whole list is the stamp: it is short, and a text cannot collide as a hash can.

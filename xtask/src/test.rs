@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 use onceward_cluster::{Cluster, SERVER_VARIABLE};
 
-use crate::{setup, shell};
+use crate::{dist, setup, shell};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,10 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
 
     // A test that starts `onceward` must not find the binary of an earlier build.
     shell::run(&mut shell::cargo(["build", "--workspace", "--bins"]))?;
+    if extent == Extent::Whole {
+        environment.push(("ONCEWARD_PACKAGES".to_owned(), packages()?));
+        environment.extend(setup::debian_root()?.map(|root| ("ONCEWARD_DEBIAN_ROOT".to_owned(), root)));
+    }
 
     let mut all = nextest(&environment);
     all.arg("--workspace");
@@ -82,6 +86,17 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     let (name, value) = ON_POSTGRES;
     shell::run(nextest(&environment).env(name, value).args(["-p", "onceward-gateway", "-E", &on_postgres]))?;
     shell::run(shell::cargo(["test", "--doc", "--workspace"]).envs(environment))
+}
+
+/// The packages that tests install, of the binary that was just built; unless somebody names those that are to be tried.
+fn packages() -> Result<PathBuf> {
+    match std::env::var_os("ONCEWARD_PACKAGES") {
+        Some(packages) => Ok(packages.into()),
+        None => dist::run(&dist::Options {
+            binary: Some(binary()),
+            output: Some(shell::target_dir().join("packages-of-tests")),
+        }),
+    }
 }
 
 /// The `onceward` binary that `cargo build` leaves; tests find it by this path.

@@ -90,7 +90,15 @@ export class Lookups {
    * @throws Refused (`denied` for a credential that is no application's), GatewayUnreachable: what is due is not known.
    */
   async runDue(limit: number, signal?: AbortSignal): Promise<number> {
-    const request = { method: "GET", path: `/v1/lookups/due?limit=${limit}`, withinMs: WITHIN_MS, signal } as const;
+    if (this.#byTool.size === 0) return 0;
+    // What other applications may look for would fill the list.
+    const tools = encodeURIComponent([...this.#byTool.keys()].join(","));
+    const request = {
+      method: "GET",
+      path: `/v1/lookups/due?limit=${limit}&tool=${tools}`,
+      withinMs: WITHIN_MS,
+      signal,
+    } as const;
     const { members } = await deliver(this.#wire, request, WITH_IDENTITY);
     let recorded = 0;
     for (const due of members["lookups"] as readonly Record<string, unknown>[]) {

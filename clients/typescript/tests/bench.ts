@@ -101,6 +101,12 @@ export class Bench {
     return json(this.gateway + path, { headers: { authorization: `Bearer ${this.operatorToken}` } }, body);
   }
 
+  /** Of which operations lookups are due by now, of whatever tool. */
+  async due(): Promise<string[]> {
+    const { lookups } = await this.operator("/v1/lookups/due");
+    return (lookups as { operation_id: string }[]).map((due) => due.operation_id);
+  }
+
   /** Programs the next request to a path of the sandbox. */
   async fault(path: string, fault: string): Promise<void> {
     await json(`${this.sandbox}/admin/faults`, {}, [{ match: { path, nth: 1 }, fault }]);

@@ -158,10 +158,17 @@ test("a_report_whose_reply_is_lost_is_not_sent_again", async () => {
   assert.equal(sent, 1);
 });
 
-test("only_tools_of_this_client_are_looked_for", async () => {
-  const looking = await lost("other-1", () => null);
+test("only_tools_of_this_client_are_asked_for_and_looked_for", async () => {
+  const [first, second] = [await lost("other-1", () => null), await lost("other-2", () => null)];
   assert.equal(await bench.client().runDueLookups(), 0);
-  assert.equal(await askedOnce(looking), 1);
+  await until("both are due", async () => {
+    const due = await bench.due();
+    return due.includes("other-1") && due.includes("other-2");
+  });
+  // The first has been due for longer, and takes no place of the second's.
+  assert.equal(await second.client.runDueLookups({ limit: 1 }), 1);
+  assert.deepEqual([first.asked.length, second.asked.length], [0, 1]);
+  assert.equal(await askedOnce(first), 1);
 });
 
 test("lookups_are_served_until_the_signal_is_aborted", async () => {
@@ -184,5 +191,6 @@ test("one_function_has_one_lookup", () => {
 test("who_may_not_look_is_told_so", async () => {
   const made = await bench.operator("/v1/credentials", { principal: "agent", role: "agent", tools: ["*"] });
   const agent = new Onceward({ url: bench.gateway, token: String(made["token"]) });
+  createReport(agent, bench.sandbox);
   assert.equal((await thrown(Refused, agent.runDueLookups())).code, "denied");
 });

@@ -12,6 +12,7 @@ mod lab;
 mod mcp;
 mod mcp_peers;
 mod mcp_servers;
+mod packages;
 mod postgres;
 mod python_clients;
 mod restore;

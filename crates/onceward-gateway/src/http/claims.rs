@@ -238,9 +238,15 @@ pub(super) struct AnswerBody {
     status: Option<u16>,
     #[serde(default)]
     headers: Map<String, Value>,
+    /// `null` is a body, too: what a function without a result gave.
+    #[serde(default, deserialize_with = "present")]
     body: Option<Box<RawValue>>,
     body_text: Option<String>,
     body_base64: Option<String>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// What is kept of the headers that an application reports: the ones that a replay may carry.

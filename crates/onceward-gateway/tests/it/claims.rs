@@ -184,3 +184,13 @@ async fn a_claim_whose_answer_was_lost_is_given_again_to_its_token_and_to_nobody
     bench.agent.post("/v1/claims/c-1/settlement", settlement).await.is(200, "executed");
     bench.agent.post("/v1/claims", asked(MINE)).await.is(200, "replayed");
 }
+
+#[tokio::test]
+async fn a_result_that_is_null_is_a_result() {
+    let bench = Bench::start().await;
+    let held = granted(&bench.agent, with(claim("c-1"), "begin", json!(true))).await;
+    let settlement = with(with(holder(&held), "ended", json!("done")), "receipt", json!({ "body": null }));
+    bench.agent.post("/v1/claims/c-1/settlement", settlement).await.is(200, "executed");
+    let told = bench.agent.post("/v1/claims", claim("c-1")).await.is(200, "replayed");
+    assert_eq!(told["receipt"].get("body"), Some(&Value::Null), "{told:#}");
+}
