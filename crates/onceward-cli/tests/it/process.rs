@@ -5,6 +5,7 @@ mod conformance;
 mod decide;
 mod demo;
 mod families;
+mod fingerprints;
 mod frameworks;
 mod init;
 mod kill;

@@ -10,7 +10,6 @@ sessions have the messages of turns that ended, which is too late for a call tha
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +17,9 @@ from typing import Any
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
+from ..aio import AsyncOwnFunction
 from ..errors import OncewardError
 from ..fingerprint import InvalidJson
-from ..functions import Described
 from . import META, Ids, is_worth_repeating
 
 
@@ -34,8 +33,8 @@ def operation_meta(ids: Callable[[Any], Ids]) -> Callable[[Any], dict[str, str]]
     return resolve
 
 
-def operation_tool(function: Described[Any, Any], ids: Callable[[Any], Ids]) -> FunctionTool:
-    """An own function (`@client.operation`) as a function tool, described from its type hints and docstring.
+def operation_tool(function: AsyncOwnFunction[..., Any], ids: Callable[[Any], Ids]) -> FunctionTool:
+    """An own function (`@client.operation` of an `AsyncOnceward`) as a function tool, described from its type hints and docstring.
 
     What is no receipt is the tool's result, as one sentence: the model hears of it once and the run goes on. What is
     worth repeating under the same id (no connection to the gateway, say) is raised and ends the run; run it again with
@@ -47,8 +46,7 @@ def operation_tool(function: Described[Any, Any], ids: Callable[[Any], Ids]) -> 
         try:
             arguments = json.loads(sent or "{}")
             operation = ids(context.context).of(function.tool, arguments)
-            value = function(**arguments, operation=operation)  # type: ignore[operator]
-            return json.dumps(await value if inspect.isawaitable(value) else value)
+            return json.dumps(await function.under(operation)(**arguments))
         except (OncewardError, InvalidJson, TypeError) as error:
             if is_worth_repeating(error):
                 raise
