@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import onceward
-from onceward import Due, Found, Onceward, OperationUnknown, new_operation_id
+from onceward import ABSENT, Absent, Due, Found, Onceward, OperationUnknown, new_operation_id
 
 EFFECTS = Path(sys.argv[2])
 client = Onceward()
@@ -29,11 +29,11 @@ def write_line(name: str, die: bool = False) -> dict:
 
 
 @write_line.lookup(visible_after_ms=0, works_for_ms=1_000, absences_required=1)
-def find_line(due: Due) -> Found | None:
+def find_line(due: Due) -> Found | Absent:
     name = due.arguments["name"]
     if name in effects():
         return Found(by="marker", parameters="same", effect_id=name, body={"name": name})
-    return None
+    return ABSENT
 
 
 if sys.argv[1] == "calls":

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{setup, shell};
+use crate::{clients, setup, shell};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -139,13 +139,7 @@ fn npm(binary: &Path, version: &str, output: &Path) -> Result<()> {
     pack(&platform, output)?;
 
     let client = root.join("clients/typescript");
-    let npm = |arguments: &[&str]| {
-        let mut command = Command::new("npm");
-        command.args(arguments).arg("--prefix").arg(&client);
-        command
-    };
-    shell::run(&mut npm(&["install", "--no-audit", "--no-fund", "--no-package-lock"]))?;
-    shell::run(&mut npm(&["run", "build"]))?;
+    clients::build_typescript()?;
     let package = staged.join("onceward");
     fs::create_dir_all(&package)?;
     for part in ["bin", "dist", "README.md"] {

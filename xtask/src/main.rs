@@ -4,6 +4,7 @@
 //! beside Rust.
 
 mod ci;
+mod clients;
 mod dist;
 mod docs;
 mod setup;

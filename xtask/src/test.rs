@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 use onceward_cluster::{Cluster, SERVER_VARIABLE};
 
-use crate::{dist, setup, shell};
+use crate::{clients, dist, setup, shell};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,6 +79,7 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         Extent::Whole => shell::run(&mut all)?,
         Extent::Fast => return shell::run(all.args(["-E", &format!("not {PROCESS_TESTS}")])),
     }
+    clients::run(&environment)?;
     for feature_run in FEATURE_RUNS {
         run_with_feature(feature_run, &environment)?;
     }

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from gateway import Bench, until
 
 from onceward import (
+    ABSENT,
+    Absent,
     AsyncOnceward,
     Cut,
     Due,
@@ -111,7 +114,7 @@ def test_a_lookup_that_raises_or_answers_nonsense_reports_nothing_and_is_asked_a
     assert client.status(operation).state == "succeeded"
 
 
-@pytest.mark.parametrize(("looked", "absences"), [(None, 1), ([], 1), (Cut(), 0), (Cut([]), 0)])
+@pytest.mark.parametrize(("looked", "absences"), [(ABSENT, 1), ([], 1), (Cut(), 0), (Cut([]), 0)])
 def test_an_absence_counts_and_one_in_what_was_cut_does_not(
     client: Onceward, find: Any, looked: Looked, absences: int
 ) -> None:
@@ -120,6 +123,16 @@ def test_an_absence_counts_and_one_in_what_was_cut_does_not(
     status = client.status(operation)
     assert status.state == "unknown"
     assert [attempt["absences"] for attempt in status.operation["uncertain_attempts"]] == [absences]
+
+
+def test_a_lookup_that_forgets_to_return_says_nothing_and_frees_nothing(client: Onceward, find: Any) -> None:
+    operation, _ = lose(find(lambda due: None))
+    stop = time.monotonic() + 2
+    while time.monotonic() < stop:
+        assert client.run_due_lookups() == 0
+        time.sleep(0.1)
+    status = client.status(operation)
+    assert [attempt["absences"] for attempt in status.operation["uncertain_attempts"]] == [0]
 
 
 def test_only_tools_of_this_client_are_served(bench: Bench, client: Onceward, find: Any) -> None:
@@ -162,11 +175,11 @@ def test_a_process_that_is_killed_while_it_runs_is_settled_by_what_is_found(
         return {"imported": file}
 
     @import_file.lookup(visible_after_ms=0, works_for_ms=1_000, absences_required=2)
-    def find_import(due: Due) -> Found | None:
+    def find_import(due: Due) -> Found | Absent:
         if set(due.outbound_keys) & set(effects.read_text().split()):
             return Found(by="outbound_key", parameters="same", body={"imported": due.arguments["file"]})
         absences.append(due)
-        return None
+        return ABSENT
 
     with pytest.raises(OperationUnknown):
         import_file("a.csv", operation=operation)

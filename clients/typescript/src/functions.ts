@@ -67,6 +67,12 @@ export interface OwnFunction<A, R> {
   (args: A, options: RunOptions): Promise<R>;
   /** The same, with the operation id first. */
   under(operation: string): (args: A, options?: Omit<RunOptions, "operation">) => Promise<R>;
+  /**
+   * The arguments as they are claimed: as the schema reads them, with its defaults; as they are where there is none.
+   *
+   * @throws InvalidArguments
+   */
+  read(args: A): Promise<object>;
   /** The function itself, which no operation protects. */
   readonly function: (args: any, attempt: Attempt) => R | Promise<R>;
   /** The tool as a model is told of it, from its schema. */
@@ -90,6 +96,7 @@ export function ownFunction<A, R>(
       (operation: string) =>
       (args: A, given: Omit<RunOptions, "operation"> = {}) =>
         call(args, { ...given, operation }),
+    read: (args: A): Promise<object> => runner.read(args),
     function: run,
     lookup<F extends (due: Due<A>) => Findings | Promise<Findings>>(figures: LookupOptions, find: F): F {
       lookups.register(tool, figures, find as (due: Due<unknown>) => Findings | Promise<Findings>);

@@ -48,9 +48,9 @@ export class Runner<R> {
 
   /** What the function returns now, or returned when it ran for this operation id. */
   async call(given: unknown, { operation, waitMs, signal }: RunOptions): Promise<R> {
-    const { input, title, settleWithinMs = SETTLE_WITHIN_MS } = this.#options;
+    const { title, settleWithinMs = SETTLE_WITHIN_MS } = this.#options;
     const operationId = checkedId(operation);
-    const args = input ? await parse(this.#tool, input, given) : given;
+    const args = await this.read(given);
     const argumentsText = canonicalArguments(args);
     const claimed = await claim(this.#wire, {
       tool: this.#tool,
@@ -71,6 +71,12 @@ export class Runner<R> {
     } finally {
       stop();
     }
+  }
+
+  /** The arguments as its schema reads them. */
+  async read(given: unknown): Promise<object> {
+    const { input } = this.#options;
+    return (input ? await parse(this.#tool, input, given) : given) as object;
   }
 
   async #run(held: Held, args: unknown, settleWithinMs: number, signal = new AbortController().signal): Promise<Run> {

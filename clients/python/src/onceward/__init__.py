@@ -25,9 +25,11 @@ from .errors import (
 )
 from .fingerprint import InvalidJson, canonical, fingerprint
 from .ids import OperationIds, new_operation_id
-from .lookups import Cut, Due, Found
+from .lookups import ABSENT, Absent, Cut, Due, Found
 
 __all__ = [
+    "ABSENT",
+    "Absent",
     "Answer",
     "ApprovalRequired",
     "AsyncOnceward",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from math import ceil
 from typing import Any, Literal
 
@@ -67,15 +68,26 @@ class Found:
         return report
 
 
+class Absent(Enum):
+    """That everything was seen, and it was not there. It frees the operation in the end, so it is never said by leaving
+    something out: a lookup that forgets its `return` says nothing.
+    """
+
+    ABSENT = "absent"
+
+
+ABSENT: Literal[Absent.ABSENT] = Absent.ABSENT
+
+
 @dataclass(frozen=True)
 class Cut:
     """What was found, where not everything was seen (a list with more pages): its absences prove nothing."""
 
-    found: Found | list[Found] | None = None
+    found: Found | list[Found] | Literal[Absent.ABSENT] = ABSENT
 
 
-Looked = Found | list[Found] | Cut | None
-"""What a lookup returns. `None` and `[]`: everything was seen, and it was not there."""
+Looked = Found | list[Found] | Cut | Literal[Absent.ABSENT]
+"""What a lookup returns; `[]` is `ABSENT` as well."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +132,9 @@ def report(due: Due, looked: Looked, asked_ms: float, now_ms: float) -> Request:
     """`asked_ms` is from before the lookup was called: what became visible while it ran, it may have missed."""
     is_cut = isinstance(looked, Cut)
     found = looked.found if isinstance(looked, Cut) else looked
-    several = [] if found is None else [found] if isinstance(found, Found) else list(found)
-    if not all(isinstance(one, Found) for one in several):
-        raise TypeError("a lookup returns Found, a list of Found, None, or Cut of these")
+    several = [] if found is ABSENT else [found] if isinstance(found, Found) else found
+    if not isinstance(several, list) or not all(isinstance(one, Found) for one in several):
+        raise TypeError("a lookup returns Found, a list of Found, ABSENT, or Cut of these; anything else says nothing")
     # More than one is a disagreement already, so the rest adds nothing to it.
     members = {
         "found": [one.report() for one in several[: limits.FOUND_MAX]],

@@ -20,15 +20,13 @@ fn environment(variable: &str) -> PathBuf {
 
 /// Runs it as the role of a shop, and gives what it saw.
 fn run(command: &mut Command, address: &str) -> Value {
-    let vectors = root().join("crates/onceward-core/vectors/fingerprint.json");
-    let done = command.env("DATABASE", address).env("VECTORS", vectors).output().unwrap();
+    let done = command.env("DATABASE", address).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     serde_json::from_slice(&done.stdout).unwrap()
 }
 
 /// What every service must see, and what the ledger has of it. Its operations begin with `prefix`.
 async fn holds(prefix: &str, seen: &Value, contract: &Contract) {
-    assert!(seen["vectors"].as_u64().unwrap() > 50, "{seen}");
     let lost = seen["lost_reply"].as_array().unwrap();
     assert_eq!(lost.len(), 20);
     assert!(lost.contains(&json!("replay")), "some of the commits must have arrived: {lost:?}");

@@ -25,7 +25,8 @@ class KeptIds:
         self._run = run
         with self._opened() as rows:
             rows.execute(
-                "CREATE TABLE IF NOT EXISTS operation_ids (run TEXT, call TEXT, id TEXT NOT NULL, PRIMARY KEY (run, call))"
+                "CREATE TABLE IF NOT EXISTS operation_ids"
+                " (run TEXT NOT NULL, call TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (run, call))"
             )
 
     def of(self, tool: str, arguments: dict[str, Any]) -> str:

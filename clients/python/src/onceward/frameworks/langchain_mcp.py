@@ -25,7 +25,7 @@ from . import langgraph as graph
 from .mcp import checked
 
 
-class OperationAgentState(AgentState[Any], graph.OperationState):  # type: ignore[misc]
+class OperationAgentState(AgentState[Any], graph.OperationState):
     """The state of such an agent."""
 
 

@@ -69,7 +69,9 @@ def tool_node(tools: list[Any]) -> ToolNode:
     return ToolNode(tools, wrap_tool_call=with_operation_id, awrap_tool_call=awith_operation_id)
 
 
-def with_operation_id(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> ToolMessage | Command[Any]:
+def with_operation_id(
+    request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]
+) -> ToolMessage | Command[Any]:
     """Runs a tool under the id in the state, also as `wrap_tool_call` of a `ToolNode` or a middleware of your own."""
     while True:
         try:
@@ -105,7 +107,10 @@ def _told(request: ToolCallRequest, error: OncewardError | InvalidJson) -> ToolM
     """What the model is told; `None` once a person has said that it should be asked for again."""
     if is_worth_repeating(error):
         raise error
-    if isinstance(error, (OperationUnknown, ApprovalRequired)) and interrupt(_question(request, error)) != TELL_THE_MODEL:
+    if (
+        isinstance(error, (OperationUnknown, ApprovalRequired))
+        and interrupt(_question(request, error)) != TELL_THE_MODEL
+    ):
         return None
     call = request.tool_call
     return ToolMessage(str(error), name=call["name"], tool_call_id=call["id"], status="error")

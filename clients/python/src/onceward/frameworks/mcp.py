@@ -1,4 +1,5 @@
-"""Plain MCP, with the official client 1.x or 2.x: an operation id on a call, and an exception where there is no receipt.
+"""Plain MCP, with the official client 1.x or 2.x: an operation id on a call, and an exception where there is no
+receipt.
 
     result = await call_tool(session, "create_ticket", arguments, operation=stored_id)
 
@@ -7,7 +8,6 @@ Nothing of `mcp` is imported: sessions and results of both versions are used as 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ..envelope import Envelope
@@ -41,19 +41,10 @@ def error_of(result: Any) -> OncewardError | None:
     return error_in(envelope) if isinstance(envelope, dict) else None
 
 
-def error_in_text(text: str) -> OncewardError | None:
-    """The same from an envelope as text: one plain message, a line end, the JSON."""
-    _, _, sent = text.partition("\n")
-    try:
-        envelope = json.loads(sent)
-    except ValueError:
-        return None
-    return error_in(envelope) if isinstance(envelope, dict) else None
-
-
 def error_in(envelope: dict[str, Any]) -> OncewardError | None:
+    """The error that an envelope is; `None` for what only looks like one."""
     if isinstance(envelope.get("outcome"), str) and "dispatched" in envelope:
         return of_envelope(Envelope.read(envelope))
-    if isinstance(envelope.get("code"), str):
+    if isinstance(envelope.get("code"), str) and envelope.get("source") == "gateway":
         return Refused(envelope["code"], int(envelope.get("status", 400)), str(envelope.get("message", "")))
     return None

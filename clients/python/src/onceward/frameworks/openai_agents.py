@@ -24,8 +24,7 @@ from . import META, Ids, is_worth_repeating
 
 
 def operation_meta(ids: Callable[[Any], Ids]) -> Callable[[Any], dict[str, str]]:
-    """A `tool_meta_resolver` for the gateway: puts the operation id on each call, also on the SDK's own retries of it.
-    """
+    """A `tool_meta_resolver` for the gateway: puts the operation id on each call, and on the SDK's own retries."""
 
     def resolve(call: Any) -> dict[str, str]:
         return {META: ids(call.run_context.context).of(call.tool_name, call.arguments or {})}
@@ -34,7 +33,8 @@ def operation_meta(ids: Callable[[Any], Ids]) -> Callable[[Any], dict[str, str]]
 
 
 def operation_tool(function: AsyncOwnFunction[..., Any], ids: Callable[[Any], Ids]) -> FunctionTool:
-    """An own function (`@client.operation` of an `AsyncOnceward`) as a function tool, described from its type hints and docstring.
+    """An own function (`@client.operation` of an `AsyncOnceward`) as a function tool, described from its type hints
+    and docstring.
 
     What is no receipt is the tool's result, as one sentence: the model hears of it once and the run goes on. What is
     worth repeating under the same id (no connection to the gateway, say) is raised and ends the run; run it again with

@@ -4,9 +4,9 @@
     Agent(…, tools=[operation_tool(create_report, lambda deps: deps.ids)])
     await agent.run(…, deps=Deps(ids=KeptIds("agent.db", run="conversation-7")))
 
-What is no receipt becomes the tool's result, as one sentence. It is no `ModelRetry`: that tells the model to correct the
-call and to try again, and a call in other words is another write. Nor is it a `ToolFailed`: nobody may be told that it
-failed.
+What is no receipt becomes the tool's result, as one sentence. It is no `ModelRetry`: that tells the model to correct
+the call and to try again, and a call in other words is another write. Nor is it a `ToolFailed`: nobody may be told that
+it failed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ def with_operation_ids(ids: Callable[[Any], Ids]) -> Callable[..., Awaitable[Any
     message history, with the same ids.
     """
 
-    async def process(context: RunContext[Any], call: Callable[..., Awaitable[Any]], tool: str, arguments: dict[str, Any]) -> Any:
-        operation = ids(context.deps).of(tool, arguments)
+    async def process(
+        context: RunContext[Any], call: Callable[..., Awaitable[Any]], tool: str, arguments: dict[str, Any]
+    ) -> Any:
         try:
-            return await call(tool, arguments, metadata={META: operation})
+            return await call(tool, arguments, metadata={META: ids(context.deps).of(tool, arguments)})
+        except InvalidJson as error:  # nothing was sent
+            raise ModelRetry(str(error)) from error
         except (ModelRetry, ToolFailed) as error:
             if error.__cause__ is not None:
                 raise error.__cause__ from None
