@@ -17,6 +17,7 @@ import httpx
 
 from . import _limits as limits
 from ._delivery import Flow, Pause, Send
+from ._plain import PlainTransport
 from ._version import VERSION
 from ._wire import Delivered, NoReply, Request, read_reply
 
@@ -87,7 +88,12 @@ class Link:
     def __init__(self, place: Place, transport: httpx.BaseTransport | None) -> None:
         self.place = place
         self._is_ours = transport is None
-        self.transport = transport or httpx.HTTPTransport(limits=_POOL)
+        self.transport = transport or self._own()
+
+    def _own(self) -> httpx.BaseTransport:
+        if self.place.url.startswith("https:"):
+            return httpx.HTTPTransport(limits=_POOL)
+        return PlainTransport(limits.CONNECTIONS_MAX, limits.KEPT_ALIVE_S)
 
     def send(self, request: Request) -> Delivered:
         try:
@@ -125,7 +131,7 @@ class Link:
     def after_fork(self) -> None:
         """In a child process: connections are the parent's, and two on one would read each other's answers."""
         if self._is_ours:
-            self.transport = httpx.HTTPTransport(limits=_POOL)
+            self.transport = self._own()
 
     def close(self) -> None:
         self.transport.close()
