@@ -1,4 +1,5 @@
-"""A LangChain agent with the gateway's tools over MCP, that opens one ticket however often it is killed or repeats itself.
+"""A LangChain agent with the gateway's tools over MCP, that opens one ticket however often it is killed or repeats
+itself.
 
     pip install onceward langchain langchain-mcp-adapters langgraph-checkpoint-sqlite aiosqlite
     onceward serve                                    # in another terminal; prints a token
@@ -25,7 +26,7 @@ RUN = {"configurable": {"thread_id": "run-7"}}
 
 
 class Script(BaseChatModel):
-    """A model without a key: it makes these calls, one message for each, and then is done. A call's id is always new."""
+    """A model without a key: it makes these calls, one message for each, and then is done. Each call has a new id."""
 
     turns: list = [TICKET]
 

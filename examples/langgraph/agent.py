@@ -26,7 +26,7 @@ RUN = {"configurable": {"thread_id": "run-7"}}
 
 
 class Script(BaseChatModel):
-    """A model without a key: it makes these calls, one message for each, and then is done. A call's id is always new."""
+    """A model without a key: it makes these calls, one message for each, and then is done. Each call has a new id."""
 
     turns: list = [TICKET]
 

@@ -24,7 +24,7 @@ TICKET = {"title": "Printer", "body": "It burns."}
 
 
 class Script(Model):
-    """A model without a key: it makes these calls, one message for each, and then is done. A call's id is always new."""
+    """A model without a key: it makes these calls, one message for each, and then is done. Each call has a new id."""
 
     def __init__(self, turns=(TICKET,), tool="create_ticket"):
         self.turns = list(turns)

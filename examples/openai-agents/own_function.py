@@ -11,18 +11,26 @@ import httpx
 from agent import TICKET, Script
 from agents import Agent, Runner, set_tracing_disabled
 
-from onceward import AsyncOnceward, current_attempt
+from onceward import AsyncOnceward, Rejected, current_attempt
 from onceward.frameworks.kept import KeptIds
 from onceward.frameworks.openai_agents import operation_tool
 
 
 def tool(client, helpdesk):
-    @client.operation("open_ticket", title="Ticket: {title}", effect_id=lambda ticket: ticket["id"])
+    @client.operation(
+        "open_ticket",
+        title="Ticket: {title}",
+        not_sent=(httpx.ConnectError,),  # no connection, so surely no ticket
+        effect_id=lambda ticket: ticket["id"],
+    )
     async def open_ticket(title: str, body: str) -> dict:
         """Opens a ticket at the helpdesk."""
         async with httpx.AsyncClient(trust_env=False) as http:
             ticket = {"title": title, "body": body, "reference": current_attempt().outbound_key}
-            return (await http.post(f"{helpdesk}/tickets", json=ticket)).raise_for_status().json()
+            answer = await http.post(f"{helpdesk}/tickets", json=ticket)
+        if answer.is_client_error:
+            raise Rejected(answer.json())  # this helpdesk's 4xx come before any ticket
+        return answer.raise_for_status().json()
 
     return operation_tool(open_ticket, lambda ids: ids)  # the run's context is its ids
 

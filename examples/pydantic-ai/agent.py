@@ -25,7 +25,7 @@ TICKET = {"title": "Printer", "body": "It burns."}
 
 
 def script(*turns, tool="create_ticket"):
-    """A model without a key: it makes these calls, one message for each, and then is done. A call's id is always new."""
+    """A model without a key: it makes these calls, one message for each, and then is done. Each call has a new id."""
 
     def answer(messages, info):
         made = sum(isinstance(message, ModelResponse) for message in messages)

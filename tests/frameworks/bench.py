@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import re
 import socket
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -38,7 +39,7 @@ contract = "none"
 [destination.helpdesk.tool.create_ticket]
 title = "Ticket: {{/title}}"
 description = "Opens a ticket at the helpdesk."
-schema = {{ type = "object", required = ["title", "body"], additionalProperties = false, properties = {{ title = {{ type = "string" }}, body = {{ type = "string" }} }} }}
+schema_file = "ticket.json"
 request = {{ method = "POST", path = "/tickets", body = "arguments" }}
 effect_id = "/id"
 [destination.helpdesk.tool.send_mail]
@@ -46,6 +47,13 @@ schema = {{ type = "object" }}
 request = {{ method = "POST", path = "/mail", body = "arguments" }}
 without_identity = "scope"
 """
+
+TICKET_SCHEMA = {
+    "type": "object",
+    "required": ["title", "body"],
+    "properties": {"title": {"type": "string"}, "body": {"type": "string"}},
+    "additionalProperties": False,
+}
 
 
 def until(what: str, look: Callable[[], T | None]) -> T:
@@ -86,11 +94,14 @@ class Process:
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.sandbox = Process(folder, "sandbox", "--listen", "127.0.0.1:0", "--db", "sandbox.db")
+        (folder / "ticket.json").write_text(json.dumps(TICKET_SCHEMA))
         (folder / "onceward.toml").write_text(CONFIGURATION.format(sandbox=self.sandbox.url))
         self.gateway = Process(folder, "serve")
         self.url = self.gateway.url
-        token = {role: until(role, lambda role=role: re.search(rf"ow_{role}_\S+", self.gateway.said())) for role in ("agent", "operator")}
-        self.agent, self.operator = token["agent"][0], token["operator"][0]
+        self.agent, self.operator = self._token("agent"), self._token("operator")
+
+    def _token(self, role: str) -> str:
+        return until(f"the {role}'s token", lambda: re.search(rf"ow_{role}_\S+", self.gateway.said()))[0]
 
     def break_next_ticket(self) -> None:
         """The sandbox has the effect of the next one, and cuts the connection."""
@@ -99,12 +110,11 @@ class Bench:
 
     def tickets(self) -> tuple[int, int]:
         """How many tickets there are at the sandbox, and how many requests tried to make one."""
-        answer = httpx.get(f"{self.sandbox.url}/admin/effects?resource=tickets", trust_env=False).json()
-        return answer["count"], answer["requests"]
+        return self.effects("tickets")
 
-    def clear(self) -> None:
-        """The sandbox as it was at the start. The ledger keeps what it knows."""
-        httpx.post(f"{self.sandbox.url}/admin/reset", trust_env=False).raise_for_status()
+    def effects(self, resource: str) -> tuple[int, int]:
+        answer = httpx.get(f"{self.sandbox.url}/admin/effects?resource={resource}", trust_env=False).json()
+        return answer["count"], answer["requests"]
 
     def settle_unknown(self, receipt: dict[str, Any]) -> None:
         """A person looked at the destination, and records that the one unknown ticket is there."""
@@ -177,8 +187,12 @@ class Wire:
                     return
 
     def _pass_on(self, connection: socket.socket, method: str, path: str, headers: dict[str, str], body: bytes) -> bool:
-        to_keep = {name: value for name, value in headers.items() if name not in ("host", "connection", "accept-encoding")}
-        answer = self._passed.request(method, self._to.join(path), headers={**to_keep, "accept-encoding": "identity"}, content=body)
+        to_keep = {
+            name: value for name, value in headers.items() if name not in ("host", "connection", "accept-encoding")
+        }
+        answer = self._passed.request(
+            method, self._to.join(path), headers={**to_keep, "accept-encoding": "identity"}, content=body
+        )
         if method == "POST" and (path.endswith(("/calls", "/settlement")) or b'"tools/call"' in body):
             if self._hold:
                 self._hold = False
@@ -190,7 +204,11 @@ class Wire:
                 self.lost += 1
                 return False
         head = [f"HTTP/1.1 {answer.status_code} {answer.reason_phrase}"]
-        head += [f"{name}: {value}" for name, value in answer.headers.items() if name not in ("transfer-encoding", "content-length", "connection")]
+        head += [
+            f"{name}: {value}"
+            for name, value in answer.headers.items()
+            if name not in ("transfer-encoding", "content-length", "connection")
+        ]
         head += [f"content-length: {len(answer.content)}", "", ""]
         connection.sendall("\r\n".join(head).encode() + answer.content)
         return True
@@ -208,6 +226,7 @@ def example(name: str, file: str = "agent.py") -> ModuleType:
     finally:
         sys.path.remove(str(folder))
         sys.modules.pop("agent", None)
+        sys.modules.pop("script", None)
     return module
 
 

@@ -6,18 +6,11 @@ import pytest
 from bench import Bench, Wire
 
 
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+@pytest.fixture
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     bench = Bench(tmp_path_factory.mktemp("gateway"))
     yield bench
     bench.end()
-
-
-@pytest.fixture
-def bench(gateway: Bench) -> Bench:
-    """With an empty sandbox."""
-    gateway.clear()
-    return gateway
 
 
 @pytest.fixture

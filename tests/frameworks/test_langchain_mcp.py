@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 from bench import Bench, Wire, example, killed_between_effect_and_checkpoint, saw
+from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from onceward.frameworks.langgraph import TELL_THE_MODEL
+from onceward import AsyncOnceward
+from onceward.frameworks.langchain_mcp import OperationIdsInState
+from onceward.frameworks.langgraph import TELL_THE_MODEL, OperationId
 
 agent = example("langchain-mcp")
 
@@ -38,7 +42,6 @@ async def test_a_lost_reply_is_told_once_if_the_person_says_so(bench: Bench) -> 
     (text,) = saw("langchain-mcp", "lost reply, told", agent.seen(await resume(graph, TELL_THE_MODEL)))
     assert text.startswith("unknown") and "T-1001" not in text
     assert bench.tickets() == (1, 1)
-    bench.settle_unknown({"id": "T-1001"})
 
 
 async def test_a_retry_by_the_framework_gets_the_receipt(bench: Bench, wire: Wire) -> None:
@@ -49,7 +52,9 @@ async def test_a_retry_by_the_framework_gets_the_receipt(bench: Bench, wire: Wir
     assert bench.tickets() == (1, 1)
 
 
-def test_a_process_killed_between_effect_and_checkpoint_makes_one_ticket(bench: Bench, wire: Wire, tmp_path: Path) -> None:
+def test_a_process_killed_between_effect_and_checkpoint_makes_one_ticket(
+    bench: Bench, wire: Wire, tmp_path: Path
+) -> None:
     said = killed_between_effect_and_checkpoint("langchain-mcp", bench, wire, tmp_path)
     saw("langchain-mcp", "killed", said.splitlines())
     assert "model saw:" in said and "T-1001" in said
@@ -61,6 +66,22 @@ async def test_a_regenerated_call_under_another_tool_call_id_makes_one_ticket(be
     graph = await agent.build(bench.url, bench.agent, InMemorySaver(), agent.Script(turns=[agent.TICKET, reordered]))
     first, second = saw("langchain-mcp", "regenerated", agent.seen(await agent.run(graph)))
     assert "T-1001" in first and "T-1001" in second and "possible_duplicate" not in second
+    assert bench.tickets() == (1, 1)
+
+
+async def test_an_own_tool_of_the_agent_gets_its_id_from_the_middleware(bench: Bench) -> None:
+    client = AsyncOnceward(bench.url, bench.agent)
+
+    @tool
+    async def create_ticket(title: str, body: str, operation: OperationId) -> str:
+        """Opens a ticket at the helpdesk."""
+        return str((await client.call("create_ticket", {"title": title, "body": body}, operation=operation)).body)
+
+    model = agent.Script(turns=[agent.TICKET, dict(reversed(agent.TICKET.items()))])
+    graph = create_agent(model, [create_ticket], middleware=[OperationIdsInState()], checkpointer=InMemorySaver())
+    first, second = saw("langchain", "own tool, regenerated", agent.seen(await agent.run(graph)))
+    await client.aclose()
+    assert first == second and "T-1001" in first
     assert bench.tickets() == (1, 1)
 
 

@@ -88,7 +88,8 @@ interface Call {
 
 /** The call of a tool that a message is, if it is one. */
 function callIn(body: unknown): Call | null {
-  if (typeof body !== "string") return null;
+  // A transport sends other things too, such as the forms of a login.
+  if (typeof body !== "string" || !body.startsWith("{")) return null;
   const { method, params } = JSON.parse(body);
   return method === "tools/call" ? params : null;
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod conformance;
+mod cookbook;
 mod decide;
 mod demo;
 mod families;

@@ -44,7 +44,8 @@ def operation_tool(
     call: Callable[[dict[str, Any], str], Awaitable[Any]],
 ) -> SdkMcpTool[Any]:
     """A tool for `create_sdk_mcp_server`. `call` gets the arguments and their operation id, and gives what is JSON:
-    with `AsyncOnceward`, `client.call(…, operation=…)` or an own function `create_report.under(operation)(**arguments)`.
+    with an `AsyncOnceward`, `(await client.call(…, operation=operation)).body`, or an own function,
+    `await create_report.under(operation)(**arguments)`.
 
     What is no receipt is an error result with one sentence. Claude may repeat the call: it has the same id.
     """

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::http;
 
 /// Where the test command put the packages.
-fn packages() -> PathBuf {
+pub(super) fn packages() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::env::var_os("ONCEWARD_PACKAGES").map_or_else(|| root.join("target/packages-of-tests"), PathBuf::from)
 }
