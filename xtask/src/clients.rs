@@ -13,7 +13,25 @@ use crate::{setup, shell};
 /// The first suite, or check of types and style, that failed.
 pub(crate) fn run(environment: &[(String, PathBuf)]) -> Result<()> {
     python(environment)?;
-    typescript(environment)
+    typescript(environment)?;
+    frameworks(environment)
+}
+
+/// Agent frameworks with the clients' adapters, their models scripts.
+fn frameworks(environment: &[(String, PathBuf)]) -> Result<()> {
+    let root = shell::root();
+    // The second has another version of one library, for that library's tests alone.
+    for (name, tests) in [("integrations", "tests/frameworks"), ("integrations2", "tests/frameworks/test_mcp.py")] {
+        let requirements = root.join(format!("tests/python/{name}-requirements.txt"));
+        let venv = setup::python(name, &requirements)?;
+        let mut suite = Command::new(venv.join("bin/python"));
+        suite.args(["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", tests]);
+        suite.env("PYTHONPATH", root.join("clients/python/src"));
+        shell::run(suite.envs(environment.iter().map(|(name, value)| (name, value))))?;
+    }
+    let mut suite = Command::new("sh");
+    suite.args(["-c", "node --test tests/frameworks/node/*.test.mjs"]);
+    shell::run(suite.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
 fn python(environment: &[(String, PathBuf)]) -> Result<()> {

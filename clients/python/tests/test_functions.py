@@ -497,3 +497,15 @@ def test_a_child_process_has_connections_of_its_own(
         create("Q3", operation=new_operation_id())
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_arguments_are_read_with_the_defaults_that_were_left_out(client: Onceward) -> None:
+    @client.operation("create_report")
+    def create_report(name: str, rows: int = 5) -> None:
+        pass
+
+    assert (
+        create_report.read({"name": "Q3"}) == create_report.read({"rows": 5, "name": "Q3"}) == {"name": "Q3", "rows": 5}
+    )
+    with pytest.raises(TypeError):
+        create_report.read({"rows": 5})

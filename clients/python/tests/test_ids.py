@@ -36,3 +36,10 @@ def test_the_state_is_the_dict_that_was_given_and_has_no_arguments_in_it() -> No
     state: dict[str, str] = {}
     OperationIds(state).of("create_report", {"name": "secret"})
     assert len(state) == 1 and "secret" not in json.dumps(state)
+
+
+def test_what_is_known_is_said_and_nothing_is_made() -> None:
+    ids = OperationIds()
+    assert ids.known("pay", {"amount": 1}) is None and ids.state == {}
+    made = ids.of("pay", {"amount": 1})
+    assert ids.known("pay", {"amount": 1}) == made and ids.known("pay", {"amount": 2}) is None

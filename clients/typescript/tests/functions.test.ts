@@ -178,7 +178,7 @@ test("a_refusal_is_kept_with_its_body_and_told_again", async () => {
   const odd = client.operation("refuse", {}, () => {
     throw new Rejected(new Map());
   });
-  assert.equal((await thrown(OperationRejected, odd({}, { operation: "refuse-2" }))).receipt?.body, undefined);
+  assert.equal((await thrown(OperationRejected, odd({}, { operation: "refuse-2" }))).receipt?.body, null);
 });
 
 test("heartbeats_keep_a_long_run_alive_and_one_that_fails_stops_nothing", async () => {

@@ -300,7 +300,7 @@ impl Ledger {
     /// [`LedgerError::ClaimLost`], or [`LedgerError::Illegal`] when it had been marked before or the time has passed:
     /// nothing may be run.
     pub async fn begin_claim(&self, allowed: &Authorized<Execute>, claim: &ClaimRef) -> Result<Operation, LedgerError> {
-        let (key, owner) = self.inner.holder(allowed, claim).await?;
+        let (Operation { key, .. }, owner) = self.inner.holder(allowed, claim).await?;
         let event = Event::Begin { attempt: claim.attempt, owner };
         self.inner.step_claim(&key, event, allowed).await
     }
@@ -315,7 +315,7 @@ impl Ledger {
         claim: &ClaimRef,
         settle_within: Duration,
     ) -> Result<Operation, LedgerError> {
-        let (key, owner) = self.inner.holder(allowed, claim).await?;
+        let (Operation { key, .. }, owner) = self.inner.holder(allowed, claim).await?;
         let settle_by = self.inner.clock.now().plus(settle_within.min(limits::SETTLE_WITHIN_MAX));
         let event = Event::Extend { attempt: claim.attempt, owner, settle_by };
         self.inner.step_claim(&key, event, allowed).await
@@ -331,8 +331,8 @@ impl Ledger {
         claim: &ClaimRef,
         end: FunctionEnd,
     ) -> Result<Envelope, LedgerError> {
-        let (key, owner) = self.inner.holder(allowed, claim).await?;
-        let operation = self.inner.look(&key).await?.ok_or(LedgerError::NotFound)?;
+        let (operation, owner) = self.inner.holder(allowed, claim).await?;
+        let key = operation.key.clone();
         let seen = Observation {
             about: About::Attempt(claim.attempt),
             verdict: verdict(end, &operation, claim.attempt, self.inner.clock.now()),
@@ -466,13 +466,13 @@ impl Inner {
         ClaimSecret(format!("{owner}.{}", hex::encode(&hash)))
     }
 
-    /// The owner that a claim's secret speaks for, once the secret is proved to be this claim's and the operation to be of
+    /// The operation, and the owner that a claim's secret speaks for, once the secret is proved to be this claim's and the operation to be of
     /// the tool that the caller may call.
     async fn holder(
         &self,
         allowed: &Authorized<Execute>,
         claim: &ClaimRef,
-    ) -> Result<(OperationKey, OwnerId), LedgerError> {
+    ) -> Result<(Operation, OwnerId), LedgerError> {
         let key = OperationKey { tenant: allowed.tenant().clone(), id: claim.id.clone() };
         let operation = self.look(&key).await?.ok_or(LedgerError::NotFound)?;
         if operation.binding.tool != *allowed.tool() {
@@ -482,7 +482,7 @@ impl Inner {
         let owner = OwnerId::parse(owner).map_err(|_| LedgerError::WrongSecret)?;
         let expected = self.claim_secret(&key, claim.attempt, &owner);
         if bool::from(expected.0.as_bytes().ct_eq(claim.secret.0.as_bytes())) {
-            Ok((key, owner))
+            Ok((operation, owner))
         } else {
             Err(LedgerError::WrongSecret)
         }

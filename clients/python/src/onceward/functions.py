@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -72,6 +72,14 @@ class Described(Generic[P, R]):
     def definition(self) -> dict[str, Any]:
         """`name`, `description` and `input_schema` for a model. Needs `onceward[schema]`."""
         return schema.definition(self.tool, self.function)
+
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name as the operation has them: with the defaults of those that were left out. What is keyed
+        by them is the same whether a model writes a default out or not. Raises `TypeError`.
+        """
+        bound = self._signature.bind(**arguments)
+        bound.apply_defaults()
+        return dict(bound.arguments)
 
     def lookup(
         self, *, visible_after_ms: int, works_for_ms: int | None = None, absences_required: int | None = None

@@ -50,6 +50,10 @@ class OperationIds:
             self.state[key] = new_operation_id()
         return self.state[key]
 
+    def known(self, tool: str, arguments: dict[str, Any]) -> str | None:
+        """The id of this call, if it has one already. Makes none."""
+        return self.state.get(fingerprint(tool, "1", arguments))
+
     def second(self, tool: str, arguments: dict[str, Any]) -> str:
         """A new id for a call that was made before and is meant once more. From now on `of` gives this one.
 

@@ -46,8 +46,9 @@ pub(crate) fn gather(carriers: Carriers<'_>, policy: WithoutIdentity) -> Result<
         return Err(Problem::new(
             Code::IdentityConflict,
             format!(
-                "{one} and {other} name different operations; nothing was sent. Send one identity, or the same in both. A header \
-                 that is the same for every call of a client does this too"
+                "{one} and {other} name different operations; nothing was sent. Send one identity: where the \
+                 application puts one on each call, leave the argument out. A header that is the same for every call of a client does \
+                 this too"
             ),
         ));
     }

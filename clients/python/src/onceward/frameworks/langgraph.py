@@ -27,7 +27,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, Send, interrupt
 
 from ..errors import ApprovalRequired, OncewardError, OperationError, OperationUnknown
-from ..fingerprint import InvalidJson, fingerprint
+from ..fingerprint import InvalidJson
 from ..ids import OperationIds
 from . import is_worth_repeating
 
@@ -97,7 +97,7 @@ async def awith_operation_id(
 
 def _prepared(request: ToolCallRequest) -> ToolCallRequest:
     call = request.tool_call
-    operation = request.state.get("operation_ids", {}).get(fingerprint(call["name"], "1", call["args"]))
+    operation = OperationIds(request.state.get("operation_ids", {})).known(call["name"], call["args"])
     if operation is None:
         raise RuntimeError("this call has no operation id in the state: the node `mint` comes before the tools")
     return request.override(state={**request.state, "operation_id": operation})

@@ -44,7 +44,7 @@ def operation_tool(function: AsyncOwnFunction[..., Any], ids: Callable[[Any], Id
 
     async def invoke(context: ToolContext[Any], sent: str) -> Any:
         try:
-            arguments = json.loads(sent or "{}")
+            arguments = function.read(json.loads(sent or "{}"))
             operation = ids(context.context).of(function.tool, arguments)
             return json.dumps(await function.under(operation)(**arguments))
         except (OncewardError, InvalidJson, TypeError) as error:

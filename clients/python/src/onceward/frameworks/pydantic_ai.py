@@ -58,7 +58,8 @@ def operation_tool(function: AsyncOwnFunction[..., Any], ids: Callable[[Any], Id
 
     async def invoke(context: RunContext[Any], **arguments: Any) -> Any:
         try:
-            return await function.under(ids(context.deps).of(function.tool, arguments))(**arguments)
+            read = function.read(arguments)
+            return await function.under(ids(context.deps).of(function.tool, read))(**read)
         except (OncewardError, InvalidJson) as error:
             if is_worth_repeating(error):
                 raise
