@@ -466,7 +466,8 @@ impl Inner {
         ClaimSecret(format!("{owner}.{}", hex::encode(&hash)))
     }
 
-    /// The operation, and the owner that a claim's secret speaks for, once the secret is proved to be this claim's and the operation to be of
+    /// The operation, and the owner that a claim's secret speaks for, once the secret
+    /// is proved to be this claim's and the operation to be of
     /// the tool that the caller may call.
     async fn holder(
         &self,
