@@ -1,4 +1,4 @@
-"""Puts the gateway's binary into the wheel where one is given: then `pip install onceward` brings `onceward serve` along.
+"""Puts the gateway's binary into the wheel where one is given: `pip install onceward` then brings `onceward serve`.
 
 Without `ONCEWARD_BINARY` the wheel is the client alone, and fits every platform.
 """

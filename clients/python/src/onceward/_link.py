@@ -17,7 +17,7 @@ import httpx
 
 from . import _limits as limits
 from ._delivery import Flow, Pause, Send
-from ._plain import PlainTransport
+from ._plain import Header, PlainTransport, head_of
 from ._version import VERSION
 from ._wire import Delivered, NoReply, Request, read_reply
 
@@ -47,10 +47,12 @@ class Place:
         ]
         if token:
             self._headers.append((b"Authorization", b"Bearer " + token.encode()))
+        self.address = (parsed.host, parsed.port or 80)
+        self._below = parsed.raw_path.rstrip(b"/")
         # Paths with an operation id in them come once; the others always.
         self._at = lru_cache(maxsize=64)(lambda path: httpx.URL(self.url + path))
 
-    def request(self, request: Request) -> httpx.Request:
+    def headers(self, request: Request) -> list[Header]:
         headers = list(self._headers)
         if request.body is not None:
             headers += [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(request.body))]
@@ -58,16 +60,26 @@ class Place:
             headers.append((b"Prefer", b"wait=%d" % request.wait_s))
         if request.scope is not None:
             headers.append((b"Onceward-Scope", request.scope.encode()))
+        return headers
+
+    def request(self, request: Request) -> httpx.Request:
         timeout = {
-            "connect": min(limits.CONNECT_WITHIN_S, request.answer_within_s),
+            "connect": connect_within_s(request),
             "read": request.answer_within_s,
             "write": limits.ANSWER_WITHIN_S,
             "pool": limits.ANSWER_WITHIN_S,
         }
         stream = httpx.ByteStream(request.body or b"")
-        return httpx.Request(
-            request.method, self._at(request.path), headers=headers, stream=stream, extensions={"timeout": timeout}
-        )
+        at, headers = self._at(request.path), self.headers(request)
+        return httpx.Request(request.method, at, headers=headers, stream=stream, extensions={"timeout": timeout})
+
+    def head(self, request: Request) -> bytes:
+        """The same without httpx: what of it goes out before the body."""
+        return head_of(request.method, self._below + request.path.encode("ascii"), self.headers(request))
+
+
+def connect_within_s(request: Request) -> float:
+    return min(limits.CONNECT_WITHIN_S, request.answer_within_s)
 
 
 def _no_reply(error: Exception) -> NoReply:
@@ -97,6 +109,8 @@ class Link:
 
     def send(self, request: Request) -> Delivered:
         try:
+            if isinstance(self.transport, PlainTransport):
+                return self._send_plainly(self.transport, request)
             response = self.transport.handle_request(self.place.request(request))
             try:
                 content = response.read()
@@ -105,6 +119,14 @@ class Link:
         except (httpx.TransportError, OSError) as error:
             return _no_reply(error)
         return read_reply(response.status_code, response.headers, content)
+
+    def _send_plainly(self, transport: PlainTransport, request: Request) -> Delivered:
+        place = self.place
+        status, headers, content = transport.exchange(
+            place.address, place.head(request), request.body or b"", connect_within_s(request), request.answer_within_s
+        )
+        names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+        return read_reply(status, names, content)
 
     def carry_out(self, flow: Flow[T]) -> T:
         """Carries a flow out to its result. What interrupts it is raised inside it, so that it can say what must still

@@ -17,6 +17,9 @@ import httpx
 
 _HEAD_END = b"\r\n\r\n"
 
+Address = tuple[str, int]
+Header = tuple[bytes, bytes]
+
 
 class PlainTransport(httpx.BaseTransport):
     """Sends each request once over a connection that is kept. Any number of threads may use one."""
@@ -29,25 +32,35 @@ class PlainTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeouts = request.extensions.get("timeout", {})
-        head = _head(request)
-        connection = self._kept() or _Connection(request.url, timeouts.get("connect"))
+        url = request.url
+        head = head_of(request.method, url.raw_path, request.headers.raw)
+        status, headers, content = self.exchange(
+            (url.host, url.port or 80), head, request.read(), timeouts.get("connect"), timeouts.get("read")
+        )
+        return httpx.Response(status, headers=headers, content=content)
+
+    def exchange(
+        self, address: Address, head: bytes, body: bytes, connect_within_s: float | None, answer_within_s: float | None
+    ) -> tuple[int, list[Header], bytes]:
+        """Status, headers and body of the answer. Raises the transport errors of httpx."""
+        connection = self._kept() or _Connection(address, connect_within_s)
         may_be_kept = False
         try:
-            connection.sock.settimeout(timeouts.get("read"))
+            connection.sock.settimeout(answer_within_s)
             # In one piece: two would wake the gateway twice.
-            connection.sock.sendall(head + request.read())
-            status, headers, content, may_be_kept = connection.answer(request.method)
+            connection.sock.sendall(head + body)
+            status, headers, content, may_be_kept = connection.answer()
         except TimeoutError as error:
-            raise httpx.ReadTimeout(str(error) or "timed out", request=request) from error
+            raise httpx.ReadTimeout(str(error) or "timed out") from error
         except (OSError, ValueError, HTTPException) as error:
-            raise httpx.ReadError(str(error) or type(error).__name__, request=request) from error
+            raise httpx.ReadError(str(error) or type(error).__name__) from error
         finally:
             # Whatever interrupted this one, the next must not read its answer.
             if may_be_kept:
                 self._keep(connection)
             else:
                 connection.close()
-        return httpx.Response(status, headers=headers, content=content)
+        return status, headers, content
 
     def _kept(self) -> _Connection | None:
         """A connection that the gateway has not closed meanwhile, as far as can be seen."""
@@ -75,24 +88,24 @@ class PlainTransport(httpx.BaseTransport):
             connection.close()
 
 
-def _head(request: httpx.Request) -> bytes:
-    lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [name + b": " + value for name, value in request.headers.raw]
+def head_of(method: str, target: bytes, headers: list[Header]) -> bytes:
+    """A request's first lines. Raises `LocalProtocolError` for a line break inside one: it would make another of it."""
+    lines = [b"%s %s HTTP/1.1" % (method.encode("ascii"), target)]
+    lines += [name + b": " + value for name, value in headers]
     head = b"\r\n".join(lines)
-    # A line break inside a header would make another one of it.
     if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
-        raise httpx.LocalProtocolError("a header has a line break in it", request=request)
+        raise httpx.LocalProtocolError("a header has a line break in it")
     return head + _HEAD_END
 
 
-Answer = tuple[int, list[tuple[Any, Any]], bytes, bool]
+Answer = tuple[int, list[Header], bytes, bool]
 """Status, headers, body, and whether the connection may be used again."""
 
 
 class _Connection:
-    def __init__(self, url: httpx.URL, within_s: float | None) -> None:
+    def __init__(self, address: Address, within_s: float | None) -> None:
         try:
-            self.sock = socket.create_connection((url.host, url.port or 80), within_s)
+            self.sock = socket.create_connection(address, within_s)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except TimeoutError as error:
             raise httpx.ConnectTimeout(str(error) or "timed out") from error
@@ -101,8 +114,8 @@ class _Connection:
         self.reader: BufferedReader = self.sock.makefile("rb")
         self.idle_since = 0.0
 
-    def answer(self, method: str) -> Answer:
-        return self._plain_answer() or self._any_answer(method)
+    def answer(self) -> Answer:
+        return self._plain_answer() or self._any_answer()
 
     def _plain_answer(self) -> Answer | None:
         """An answer as the gateway writes it: its head in one piece, its body of a length that is named."""
@@ -121,12 +134,13 @@ class _Connection:
             raise ConnectionError("the answer ended before it was whole")
         return int(first[9:12]), headers, content, True
 
-    def _any_answer(self, method: str) -> Answer:
+    def _any_answer(self) -> Answer:
         """Whatever else may stand between: the standard library reads it."""
-        response = HTTPResponse(self, method=method)  # type: ignore[arg-type]
+        response = HTTPResponse(self)  # type: ignore[arg-type]
         response.begin()
         content = response.read()
-        return response.status, response.getheaders(), content, not response.will_close
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.getheaders()]
+        return response.status, headers, content, not response.will_close
 
     def makefile(self, mode: str) -> BufferedReader:
         """What a response is read from: nothing that has arrived is lost between two ways of reading."""
