@@ -1,11 +1,11 @@
 /**
  * An agent of the AI SDK that opens one ticket, however often it is killed, resumed or repeats itself.
  *
- *     npm install onceward ai zod
+ *     npm install onceward ai@7 zod
  *     onceward serve                                    # in another terminal; prints a token
  *     ONCEWARD_TOKEN=ow_agent_… node agent.mjs
  *
- * The SDK keeps nothing durable. Messages and operation ids lie in ./ai-sdk.json, as they would in a row of your database.
+ * The SDK keeps nothing durable. Messages and operation ids lie in ./ai-sdk.json (remove it to begin anew), as they would in a row of your database.
  */
 
 import { readFile, rename, writeFile } from "node:fs/promises";

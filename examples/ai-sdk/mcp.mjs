@@ -1,7 +1,7 @@
 /**
  * The same agent with the gateway's tools over MCP. The ids are put on the calls by the transport's `fetch`.
  *
- *     npm install onceward ai @ai-sdk/mcp zod
+ *     npm install onceward ai@7 @ai-sdk/mcp zod
  *     ONCEWARD_TOKEN=ow_agent_… node mcp.mjs
  */
 
@@ -30,7 +30,7 @@ export async function runOverMcp(url, token, file, model, endsAt) {
 async function main() {
   const url = process.env.ONCEWARD_URL ?? "http://127.0.0.1:7070";
   const model = script(); // YOUR MODEL HERE: openai("gpt-…")
-  const messages = await runOverMcp(url, process.env.ONCEWARD_TOKEN, "ai-sdk.json", model);
+  const messages = await runOverMcp(url, process.env.ONCEWARD_TOKEN, "ai-sdk-mcp.json", model);
   for (const text of seen(messages)) console.log("model saw:", text);
 }
 

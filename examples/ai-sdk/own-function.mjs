@@ -36,7 +36,7 @@ async function main() {
   const client = new Onceward(); // ONCEWARD_URL, ONCEWARD_TOKEN
   const helpdesk = process.env.HELPDESK_URL ?? "http://127.0.0.1:7080";
   const model = script([TICKET], "open_ticket"); // YOUR MODEL HERE: openai("gpt-…")
-  const messages = await run("ai-sdk.json", (ids) => tools(client, helpdesk, ids), model);
+  const messages = await run("ai-sdk-own-function.json", (ids) => tools(client, helpdesk, ids), model);
   for (const text of seen(messages)) console.log("model saw:", text);
 }
 

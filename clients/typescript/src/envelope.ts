@@ -26,7 +26,9 @@ export type NextAction =
 /** A field that makes a call another intention; never its values. */
 export interface Difference {
   /** Which field, as a JSON Pointer. */
-  readonly at: string;
+  readonly at?: string;
+  /** Or, where its name is too long to be told, the nearest field around it. */
+  readonly inside?: string;
   readonly kind: "added" | "removed" | "changed" | (string & {});
 }
 

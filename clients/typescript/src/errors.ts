@@ -56,6 +56,12 @@ export class OperationInProgress extends OperationError {}
 
 /** The operation id belongs to another intention. Nothing was sent. */
 export class OperationConflict extends OperationError {
+  constructor(envelope: Envelope, options?: ErrorOptions) {
+    super(envelope, options);
+    const places = envelope.differences.map((difference) => difference.at ?? difference.inside);
+    if (places.length > 0) this.message += ` They differ in: ${places.join(", ")}.`;
+  }
+
   /** The fields that differ; never their values. */
   get differences(): readonly Difference[] {
     return this.envelope.differences;

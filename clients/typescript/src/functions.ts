@@ -90,7 +90,15 @@ export function ownFunction<A, R>(
   run: (args: any, attempt: Attempt) => R | Promise<R>,
 ): OwnFunction<A, R> {
   const runner = new Runner(wire, lookups, tool, options, run);
-  const call = (args: A, given: RunOptions): Promise<R> => runner.call(args, given);
+  const call = async (args: A, given: RunOptions): Promise<R> => {
+    if (given?.operation === undefined) {
+      throw new TypeError(
+        `${tool} runs under an operation id: (args, { operation: storedId }). newOperationId() makes one; store it where the ` +
+          "intention is made, before the call, and use it for every repetition",
+      );
+    }
+    return runner.call(args, given);
+  };
   const members = {
     under:
       (operation: string) =>

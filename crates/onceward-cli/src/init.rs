@@ -14,7 +14,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use onceward_gateway::check::check;
+use onceward_gateway::check::{Report, check};
 
 use self::plan::Plan;
 use crate::exit::{Exit, Failure};
@@ -116,9 +116,16 @@ fn tell(arguments: &Arguments, plan: &Plan, kept: &[String], asked: &reads::Aske
         say!("\nSet before it starts: {}.", missing.join(", "));
     }
     say!("\n{}", plan.next_steps(&arguments.output));
-    match (report.is_whole(), missing.is_empty()) {
-        (true, _) | (false, false) => Ok(Exit::Done),
-        (false, true) => Err(Failure::new(Exit::Failed, format!("{output} has mistakes, which are named above"))
+    // What is only unset is named above; anything else is a mistake, also beside it.
+    let only_unset = match &report {
+        Report::Whole(_) => true,
+        Report::Mistakes(mistakes) => {
+            mistakes.iter().all(|mistake| missing.iter().any(|name| mistake.problem.contains(name)))
+        }
+    };
+    match only_unset {
+        true => Ok(Exit::Done),
+        false => Err(Failure::new(Exit::Failed, format!("{output} has mistakes, which are named above"))
             .next("Correct them and run `onceward check`.")),
     }
 }

@@ -41,6 +41,10 @@ pub(crate) fn told(envelope: &Value, receipt: &Value) -> String {
         envelope["attempts"],
         text("dispatched")
     ));
+    if let Some(would) = envelope["observed"]["would"].as_str() {
+        let met = envelope["observed"]["met"].as_str().map(|met| format!(", because of {met}")).unwrap_or_default();
+        lines.push(format!("observed   the gateway only observes: enforced, it would have been {would}{met}"));
+    }
     if let Some(disagreement) = envelope["disagreement"].as_str() {
         lines.push(format!("evidence   contradicts what is recorded: {disagreement}"));
     }

@@ -59,7 +59,8 @@ fn print(report: &Value) {
                 None => String::new(),
             };
             say!(
-                "    {} {} by {}{}{}{}",
+                "    {}: {} {} by {}{}{}{}",
+                text(&example["operation_id"]),
                 text(&example["at"]),
                 text(&example["tool"]),
                 text(&example["principal"]),

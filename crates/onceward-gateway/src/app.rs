@@ -15,7 +15,7 @@ use onceward_destinations::catalog::Catalog;
 use onceward_destinations::limits::TITLE_BYTES_MAX;
 use onceward_destinations::tool::{Approval as ToolApproval, Effect, InvalidArguments, Mode, Tool, WithoutIdentity};
 use onceward_ledger::application::{ClaimAnswer, ClaimTerms};
-use onceward_ledger::authorize::{Authorized, Execute, Grant, Read};
+use onceward_ledger::authorize::{Authorized, Execute, Grant, Read, Scope};
 use onceward_ledger::call::{Approval, Call, Identity};
 use onceward_ledger::observe::{KeyInConflict, Watch};
 use onceward_ledger::{Ledger, LedgerError};
@@ -174,6 +174,10 @@ impl App {
     /// `unknown_tool`.
     pub fn tool(&self, grant: &Grant, name: &str) -> Result<(Arc<Tool>, Authorized<Execute>), Problem> {
         let unknown = || Problem::plain(Code::UnknownTool);
+        // Whoever calls nothing at all learns nothing of a tool by being told so.
+        if !grant.has(Scope::Execute) {
+            return Err(Problem::lacks(Scope::Execute));
+        }
         let name = ToolName::parse(name).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
         let tool = self.inner.catalog.tool(&name).ok_or_else(|| self.no_such_tool(&name))?;

@@ -163,7 +163,11 @@ pub async fn authenticate(store: &dyn Store, authorization: Option<&str>) -> Res
     let found = store.credential(&hash).await.map_err(LedgerError::Store)?;
     match (token, found) {
         (Some(_), Some(Credential { grant, revoked_at: None, .. })) => Ok(grant),
-        (Some(_) | None, Some(_) | None) => Err(Problem::plain(Code::Unauthenticated)),
+        (Some(_) | None, Some(_) | None) => Err(Problem::new(
+            Code::Unauthenticated,
+            "no credential, or not one that is known: send the header Authorization: Bearer TOKEN; clients and the command line take \
+             it from ONCEWARD_TOKEN, and `onceward token create` makes one",
+        )),
     }
 }
 

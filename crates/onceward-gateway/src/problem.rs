@@ -15,6 +15,7 @@ use onceward_destinations::proxy::NotTaken;
 use onceward_destinations::schema::Violation;
 use onceward_destinations::tool::InvalidArguments;
 use onceward_ledger::LedgerError;
+use onceward_ledger::authorize::Scope;
 use serde_json::{Map, Value, json};
 
 use crate::limits;
@@ -49,6 +50,24 @@ impl Problem {
     #[must_use]
     pub fn invalid_request(detail: impl Into<String>) -> Self {
         Self::new(Code::InvalidRequest, detail)
+    }
+
+    /// A credential that has not this scope for any tool.
+    #[must_use]
+    pub fn lacks(scope: Scope) -> Self {
+        let roles = match scope {
+            Scope::Execute => "agent or application",
+            Scope::Read => "agent, application or operator",
+            Scope::Lookup => "application or operator",
+            Scope::Decide | Scope::Approve | Scope::Purge | Scope::Administer => "operator",
+        };
+        Self::new(
+            Code::Denied,
+            format!(
+                "this needs the scope {}, which a credential of the role {roles} has; this one has it not",
+                scope.name()
+            ),
+        )
     }
 
     /// The body of the answer (RFC 9457).

@@ -82,9 +82,12 @@ pub fn welcome(running: &Running, sandbox: &str) -> String {
             agent.reveal()
         }
         None => {
-            let _ =
-                writeln!(text, "The tokens of the first start are still good. Lost them? `onceward token create`.\n");
-            "$TOKEN"
+            let _ = writeln!(
+                text,
+                "The tokens of the first start are still good. Lost them? Stop this, and make one in the ledger:\n  \
+                                onceward token create --ledger {LEDGER} --principal me --role agent\n"
+            );
+            "ow_agent_…"
         }
     };
     let address = running.address;
@@ -94,8 +97,8 @@ pub fn welcome(running: &Running, sandbox: &str) -> String {
          curl http://{address}/v1/tools/create_ticket/calls -H 'Authorization: Bearer {token}' \\\n    \
          -H 'Idempotency-Key: ticket-1' -d '{{\"arguments\":{{\"title\":\"Printer\",\"body\":\"It burns.\"}}}}'\n\n\
          An MCP host points at http://{address}/mcp with the same Authorization header.\n\n\
-         To make it real: write onceward.toml with your own ledger, destinations and tools (docs/configuration.md), see\n\
-         `onceward check` say what a lost reply becomes for each, and start `onceward serve --config onceward.toml`."
+         To make it real: `onceward init` writes an onceward.toml from your host's MCP configuration, an OpenAPI file or a few questions;\n\
+         `onceward check` says what a lost reply becomes for each tool, and `onceward serve` in its folder starts it."
     );
     text
 }

@@ -192,10 +192,6 @@ impl Gateway {
             // Other gateways may be at work: who is gone is found out by its silence (R12).
             None => 0,
         };
-        let first_tokens = match tenant {
-            Some(tenant) => first_tokens(&ledger, &tenant).await?,
-            None => None,
-        };
         catalog.connect(MCP_START_WITHIN).await.map_err(StartError::NameClash)?;
         let (listener, address) = bind(listen).await?;
         let mut ports = Vec::new();
@@ -204,6 +200,11 @@ impl Gateway {
                 ports.push((Arc::clone(proxy), bind(listen).await?));
             }
         }
+        // Last of what can fail: a start that is refused shows no tokens, and would leave a ledger that makes none any more.
+        let first_tokens = match tenant {
+            Some(tenant) => first_tokens(&ledger, &tenant).await?,
+            None => None,
+        };
         let app = App::new(ledger, catalog, limits).with_metrics(metrics).with_elicitation(elicitation);
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let mut proxies = Vec::new();

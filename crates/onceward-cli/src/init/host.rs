@@ -32,7 +32,9 @@ pub(super) fn plan(text: &str, file: &Path) -> Result<Plan, Failure> {
             .not("Nothing was written.")
             .next("Name a host's MCP configuration: JSON with a member mcpServers.")
     };
-    let document: Value = serde_json::from_str(&without_comments(text)).map_err(|error| unusable(error.to_string()))?;
+    // Several hosts take comments and commas at the end.
+    let document: Value = jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
+        .map_err(|error| unusable(format!("this is no JSON, with or without comments: {error}")))?;
     let (member, servers) = MEMBERS
         .iter()
         .find_map(|member| Some((*member, document.get(member)?.as_object()?)))
@@ -40,7 +42,17 @@ pub(super) fn plan(text: &str, file: &Path) -> Result<Plan, Failure> {
     let mut plan = Plan { host: Host::Mcp { member, file: file.display().to_string() }, ..Plan::default() };
     for (name, entry) in servers {
         match server(name, entry, &mut plan.notes) {
-            Ok(Some(server)) => plan.servers.push(server),
+            // Two names may be one as a table has it.
+            Ok(Some(mut server)) => {
+                let wanted = server.name.clone();
+                for n in 2.. {
+                    if plan.servers.iter().all(|other| other.name != server.name) {
+                        break;
+                    }
+                    server.name = format!("{wanted}_{n}");
+                }
+                plan.servers.push(server);
+            }
             Ok(None) => {}
             Err(why) => plan.notes.push(format!("the server {name:?} was left out: {why}")),
         }
@@ -54,8 +66,10 @@ pub(super) fn plan(text: &str, file: &Path) -> Result<Plan, Failure> {
 /// One entry. None for one that is switched off, or is the gateway itself.
 fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<Server>, String> {
     let entry = entry.as_object().ok_or("it is no object")?;
-    let off = entry.get("disabled").and_then(Value::as_bool) == Some(true);
-    if off || name == "onceward" {
+    if entry.get("disabled").and_then(Value::as_bool) == Some(true) {
+        return Err("it is switched off there (disabled)".to_owned());
+    }
+    if name == "onceward" {
         return Ok(None);
     }
     let table = name_of(name);
@@ -67,9 +81,15 @@ fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<S
             let words: Vec<String> = std::iter::once(command.to_owned())
                 .chain(words.map(|word| word.as_str().map_or_else(|| word.to_string(), ToOwned::to_owned)))
                 .collect();
-            if words.iter().any(|word| word.contains("${")) {
+            if words.iter().any(|word| word.contains("${")) || text("cwd").is_some_and(|cwd| cwd.contains("${")) {
                 notes.push(format!(
-                    "the command of {name:?} has a ${{…}} that your host filled in; write its value into {table}'s command"
+                    "the command or folder of {name:?} has a ${{…}} that your host filled in; write its value into [mcp.{table}]"
+                ));
+            }
+            if words.iter().any(|word| looks_secret(word)) {
+                notes.push(format!(
+                    "the command of {name:?} seems to have a secret in it, which now stands in the configuration; if the server takes \
+                     it from a variable, put it into env of [mcp.{table}] as env:NAME"
                 ));
             }
             Reach::Command {
@@ -82,6 +102,12 @@ fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<S
             return Err("it speaks the old SSE transport; use its Streamable HTTP address".to_owned());
         }
         (None, Some(url)) => {
+            if url.contains('?') || url.contains("${") {
+                return Err(format!(
+                    "its address has a ? or a ${{…}} in it ({}); write [mcp.{table}] yourself, with a credential as auth or headers",
+                    url.split('?').next().unwrap_or_default()
+                ));
+            }
             let mut headers = settings(&table, entry.get("headers"), notes);
             let bearer = bearer(&table, entry.get("headers"));
             if bearer.is_some() {
@@ -133,25 +159,32 @@ fn secret(server: &str, name: &str, value: &str) -> Setting {
     Setting::Secret { file: format!("{FOLDER}/{server}.{}", name_of(name).to_lowercase()), value: value.to_owned() }
 }
 
+/// Whether a word of a command looks like a secret, or like what is followed by one.
+fn looks_secret(word: &str) -> bool {
+    const BEGINNINGS: [&str; 8] = ["ghp_", "github_pat_", "sk-", "sk_", "xoxb-", "glpat-", "Bearer ", "AKIA"];
+    let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).is_some_and(is_secret);
+    option || BEGINNINGS.iter().any(|beginning| word.contains(beginning))
+}
+
 fn is_secret(name: &str) -> bool {
     let name = name.to_uppercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// The variable that a whole text stands for: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, `${input:name}`.
+/// The variable that a whole text stands for: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, `${input:name}`. An input of a host's is no
+/// variable yet; it becomes one of its name as variables are written.
 fn variable(text: &str) -> Option<String> {
     let inside = text.strip_prefix("${")?.strip_suffix('}')?;
-    let inside = inside.strip_prefix("env:").or_else(|| inside.strip_prefix("input:")).unwrap_or(inside);
+    let (inside, input) = match inside.strip_prefix("input:") {
+        Some(input) => (input, true),
+        None => (inside.strip_prefix("env:").unwrap_or(inside), false),
+    };
     let name = inside.split(":-").next().unwrap_or(inside);
-    let fits =
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    fits.then(|| name.replace('-', "_").to_uppercase())
-        .map(|upper| if name.contains('-') { upper } else { name.to_owned() })
-}
-
-/// Several hosts take comments in their JSON. Those on lines of their own are taken out.
-fn without_comments(text: &str) -> String {
-    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    let fits = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || (input && c == b'-');
+    if name.is_empty() || !name.bytes().all(fits) {
+        return None;
+    }
+    Some(if input { name.replace('-', "_").to_uppercase() } else { name.to_owned() })
 }
 
 #[cfg(test)]

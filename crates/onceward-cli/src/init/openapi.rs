@@ -31,7 +31,7 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
     })?;
     let name = name_of(&document["info"]["title"].as_str().unwrap_or("api").to_lowercase());
     let mut plan = Plan::default();
-    let (mut tools, mut keyed) = (Vec::new(), 0);
+    let (mut tools, mut keyed) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
     for (path, item) in members(&document["paths"]) {
         for method in WRITING {
@@ -46,7 +46,7 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
                         }
                         name = format!("{wanted}_{n}");
                     }
-                    keyed += usize::from(found.takes_a_key());
+                    keyed.extend(found.takes_a_key().then(|| name.clone()));
                     tools.push((name, table));
                 }
                 Err(why) => plan.notes.push(format!("{} {path} was left out: {why}", method.to_uppercase())),
@@ -54,13 +54,15 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
         }
     }
     if tools.is_empty() {
-        return Err(unusable("it has no operation that writes and could be a tool".to_owned()));
+        let why: String = plan.notes.iter().map(|note| format!("\n  {note}")).collect();
+        return Err(unusable(format!("it has no operation that writes and could be a tool{why}")));
     }
-    let all_keyed = keyed == tools.len();
-    if keyed > 0 && !all_keyed {
+    let all_keyed = keyed.len() == tools.len();
+    if !keyed.is_empty() && !all_keyed {
         plan.notes.push(format!(
-            "{keyed} of {} operations take an Idempotency-Key; give those a contract of their own",
-            tools.len()
+            "these take an Idempotency-Key, and the others do not: {}. Put them into a destination of their own, with a contract \
+             (docs/configuration.md, a destination that recognises keys)",
+            keyed.join(", ")
         ));
     }
     if all_keyed {
@@ -72,6 +74,9 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
     }
     let contract = if all_keyed { "ietf.idempotency_key" } else { "none" };
     let (auth, variable) = auth_of(&document, &name).unzip();
+    if auth.is_none() && members(&document["components"]["securitySchemes"]).next().is_some() {
+        plan.notes.push("its credential is of a kind that is not written here; give the destination its auth (docs/configuration.md)".to_owned());
+    }
     plan.apis.push(Api { name, url, contract, auth, variable, tools });
     Ok(plan)
 }
@@ -128,6 +133,10 @@ fn auth_of(document: &Value, api: &str) -> Option<(Table, String)> {
         let word = |field: &str| scheme[field].as_str().unwrap_or_default();
         let table = match (word("type"), word("scheme").to_lowercase().as_str(), word("in")) {
             ("http", "bearer", _) | ("oauth2" | "openIdConnect", _, _) => bearer(&variable),
+            ("http", "basic", _) => Table::from_iter([
+                ("user".to_owned(), format!("env:{variable}_USER").into()),
+                ("password".to_owned(), format!("env:{variable}").into()),
+            ]),
             ("apiKey", _, "header") => Table::from_iter([
                 ("header".to_owned(), word("name").into()),
                 ("value".to_owned(), format!("env:{variable}").into()),
@@ -182,6 +191,9 @@ impl Operation<'_> {
                 Some("path") => path = path.replace(&format!("{{{name}}}"), &place),
                 Some("query") => drop(query.insert(name.to_owned(), place.into())),
                 Some("header") if !self.is_ours(name) => drop(headers.insert(name.to_owned(), place.into())),
+                Some("cookie") if parameter["required"].as_bool() == Some(true) => {
+                    return Err(format!("it needs the cookie {name:?}, and a destination is sent none"));
+                }
                 _ => continue,
             }
             let required = parameter["required"].as_bool() == Some(true);
@@ -197,6 +209,9 @@ impl Operation<'_> {
             more.push(("headers", toml::Value::Table(headers)));
         }
         let mut request = request(&method, &path, [], body);
+        if self.content().is_some_and(|(kind, _)| is_form(kind)) {
+            more.push(("encoding", "form".into()));
+        }
         if let Some(table) = request.as_table_mut() {
             table.extend(more.into_iter().map(|(field, value)| (field.to_owned(), value)));
         }
@@ -204,6 +219,7 @@ impl Operation<'_> {
         let mut table = Table::new();
         if let Some(about) = text("summary").or_else(|| text("description")) {
             let line: String = about.lines().next().unwrap_or_default().chars().take(200).collect();
+            table.insert("title".to_owned(), line.replace('{', "{{").replace('}', "}}").into());
             table.insert("description".to_owned(), line.into());
         }
         table.insert("request".to_owned(), request);
@@ -247,9 +263,7 @@ impl Operation<'_> {
         if body.is_null() {
             return Ok("".into());
         }
-        let json =
-            members(&body["content"]).find(|(kind, _)| kind.starts_with("application/json") || kind.ends_with("+json"));
-        let Some((_, content)) = json else { return Err("its body is no JSON".to_owned()) };
+        let Some((_, content)) = self.content() else { return Err("its body is neither JSON nor a form".to_owned()) };
         let whole = resolved(self.document, &content["schema"]);
         let plain =
             whole["properties"].is_object() && ["allOf", "oneOf", "anyOf"].iter().all(|word| whole[*word].is_null());
@@ -262,11 +276,22 @@ impl Operation<'_> {
         let alone = schema.is_empty();
         let mut template = Table::new();
         for (name, member) in members(&whole["properties"]) {
+            // What only answers have is no argument.
+            if resolved(self.document, member)["readOnly"].as_bool() == Some(true) {
+                continue;
+            }
             schema.add(name, member, None, required.contains(&name.as_str()))?;
             template.insert(name.clone(), format!("{{/{}}}", escaped(name)).into());
         }
         // The same, in fewer words, where nothing but the body is an argument.
         Ok(if alone { "arguments".into() } else { toml::Value::Table(template) })
+    }
+
+    /// The body's schema, as JSON or else as a form.
+    fn content(&self) -> Option<(&String, &Value)> {
+        let body = resolved(self.document, &self.operation["requestBody"]);
+        let of = |wanted: fn(&str) -> bool| members(&body["content"]).find(|(kind, _)| wanted(kind));
+        of(|kind| kind.starts_with("application/json") || kind.ends_with("+json")).or_else(|| of(is_form))
     }
 
     /// Where a successful answer has the name of what was made.
@@ -407,6 +432,10 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
+fn is_form(kind: &str) -> bool {
+    kind.starts_with("application/x-www-form-urlencoded")
+}
+
 fn is_key(name: &str) -> bool {
     name.eq_ignore_ascii_case("idempotency-key")
 }
@@ -439,7 +468,8 @@ paths:
       parameters: [{ $ref: "#/components/parameters/Dry" }, { name: Idempotency-Key, in: header, schema: { type: string } }]
       requestBody:
         required: true
-        content: { application/json: { schema: { type: object, required: [lines], properties: {
+        content: { application/json: { schema: { type: object, required: [id, lines], properties: {
+          id: { type: string, readOnly: true },
           lines: { type: array, items: { $ref: "#/components/schemas/Line" } },
           note: { type: string, nullable: true, example: null },
           discount: { type: number, minimum: 0, exclusiveMinimum: true } } } } }
@@ -480,8 +510,13 @@ paths:
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        assert!(text.contains(r#"required = ["lines"]"#), "what only answers have is no argument: {text}");
         assert!(!text.contains("listOrders") && !text.contains("Idempotency-Key"), "{text}");
-        assert!(plan.notes.iter().any(|note| note.contains("/upload") && note.contains("no JSON")), "{:?}", plan.notes);
+        assert!(
+            plan.notes.iter().any(|note| note.contains("/upload") && note.contains("neither JSON nor a form")),
+            "{:?}",
+            plan.notes
+        );
         assert_eq!(plan.missing_variables(), ["SHOP_API_TOKEN"]);
     }
 

@@ -137,6 +137,17 @@ impl Plan {
         let output = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
         let serve = format!("onceward serve --config {}", output.display());
         match &self.host {
+            Host::Mcp { member, file } if file.ends_with("claude_desktop_config.json") => {
+                let output = output.display();
+                format!(
+                    "1. This host starts its servers itself. Make a token for it:\n     onceward token create --config {output} --tenant main \
+                     --principal claude --role agent\n\
+                     2. In {file}, put this in the place of the servers:\n     {{ \"{member}\": {{ \"onceward\": {{ \"command\": \"onceward\", \
+                     \"args\": [\"serve\", \"--stdio\", \"--config\", \"{output}\"],\n         \"env\": {{ \"ONCEWARD_TOKEN\": \"ow_agent_…\" }} \
+                     }} }} }}\n\
+                     3. Start the host again. It is the only one that may use this ledger; several hosts share a gateway over HTTP."
+                )
+            }
             Host::Mcp { member, file } => {
                 let entry = format!(
                     "{{ \"{member}\": {{ \"onceward\": {{ \"type\": \"http\", \"url\": \"http://127.0.0.1:7070/mcp\",\n         \
@@ -145,7 +156,7 @@ impl Plan {
                 format!(
                     "1. Start the gateway; its first start prints an agent's token, once:\n     {serve}\n\
                      2. In {file}, put this in the place of the servers:\n     {entry}\n\
-                     3. Start the host again. Its tools have the names that they had."
+                     3. Start the host again. Its tools have the names that they had, but for what a note above says."
                 )
             }
             Host::Http => format!(

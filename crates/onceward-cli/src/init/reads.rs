@@ -68,12 +68,16 @@ pub(super) async fn ask(plan: &mut Plan, folder: &Path) -> Asked {
     }
     // Each by itself: two that share a name of a tool could not be connected together.
     let config = Config::from_toml(&plan.to_toml(), "onceward.toml", folder, &MachineSecrets);
-    let Ok(config) = config else {
-        return Asked::Yes(vec![
-            "the servers could not be asked for their tools before every variable is set, so all their tools count as writing; \
-             `onceward tools list` shows them later"
-                .to_owned(),
-        ]);
+    let config = match config {
+        Ok(config) => config,
+        Err(mistakes) => {
+            let why: Vec<String> = mistakes.iter().map(|mistake| mistake.problem.clone()).collect();
+            return Asked::Yes(vec![format!(
+                "the servers could not be asked for their tools, so all of them count as writing: {}. Correct that and run init once \
+                 more with --force, or see `onceward tools list` and write reads = […] yourself",
+                why.join("; ")
+            )]);
+        }
     };
     eprintln!("asking {} MCP server(s) for their tools; none of them is called", plan.servers.len());
     // Names that clash are told by prefixes below.
@@ -95,6 +99,10 @@ pub(super) async fn ask(plan: &mut Plan, folder: &Path) -> Asked {
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool.get("name")?.as_str()).collect();
         if names.iter().any(|name| taken.get(*name).is_some_and(|other| *other != server.name)) {
             server.prefix = format!("{}_", server.name);
+            notes.push(format!(
+                "the server {0:?} has a tool of the name of another server's, so its tools begin with {0}_ from now on",
+                server.name
+            ));
         } else {
             taken.extend(names.iter().map(|name| ((*name).to_owned(), server.name.clone())));
         }

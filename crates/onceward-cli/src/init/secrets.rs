@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::plan::{Plan, Setting};
@@ -28,6 +28,8 @@ pub(super) fn keep(plan: &Plan, folder: &Path) -> Result<Vec<String>, Failure> {
         }
         let mut out =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
+        // A file that was there keeps its mode when it is opened.
+        out.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
         out.write_all(value.as_bytes()).map_err(failed)?;
         kept.push(file.clone());
     }

@@ -36,7 +36,7 @@ impl FromRequestParts<App> for Caller {
 impl Caller {
     /// The grant, if it has this scope at all.
     pub(super) fn with(self, scope: Scope) -> Result<Grant, Problem> {
-        if self.0.has(scope) { Ok(self.0) } else { Err(Problem::plain(Code::Denied)) }
+        if self.0.has(scope) { Ok(self.0) } else { Err(Problem::lacks(scope)) }
     }
 }
 

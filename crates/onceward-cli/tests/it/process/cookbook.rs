@@ -4,9 +4,10 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use onceward_cluster::Database;
+use onceward_ledger::clock::{Clock as _, SystemClock};
 
 use super::packages::packages;
 
@@ -37,7 +38,7 @@ fn script(page: &str) -> String {
 /// Runs a page. `pip install onceward` finds the wheel that was just built.
 fn follow(page: &str, variables: &[(&str, &str)]) {
     let folder = tempfile::tempdir().expect("an empty folder");
-    let began = Instant::now();
+    let began = SystemClock.uptime();
     let mut shell = Command::new("timeout");
     // With the shell everything that it started ends, also where a block fails in the middle.
     shell.args(["--kill-after=5", &WITHIN.as_secs().to_string(), "bash", "-euc", &script(page)]);
@@ -53,7 +54,7 @@ fn follow(page: &str, variables: &[(&str, &str)]) {
         .stdin(Stdio::null())
         .output()
         .expect("bash starts");
-    let took = began.elapsed();
+    let took = SystemClock.uptime().saturating_sub(began);
     let log = std::fs::read_to_string(folder.path().join("gateway.log")).unwrap_or_default();
     let said = format!("{}{}{log}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     stop_what_is_left(folder.path());
