@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from onceward import GatewayUnreachable, Refused
+from onceward._claims import Asked, Grant, claim, settle
 from onceward._delivery import CALL, PARTING, SETTLEMENT, Pause, Persistence, Send, deliver
+from onceward._ends import End
 from onceward._wire import Delivered, NoReply, Reply, Request, read_reply
 from onceward.answer import read_call
+from onceward.attempt import Attempt
 from onceward.errors import NEVER, OF_OUTCOME, SAME_IDENTITY, OperationError
 
 NAMED = Request("POST", "/v1/tools/x/calls", b"{}", operation_id="o-1")
@@ -135,3 +138,33 @@ def test_what_is_no_gateways_answer_counts_as_a_lost_reply(status: int, content:
     assert read_reply(status, {}, content) == NoReply(
         f"what answered with HTTP {status} is no gateway of Onceward", True
     )
+
+
+def _grant() -> Grant:
+    return Grant(Attempt("op-1", 1, "key", "2026-11-29T00:00:00Z", "2026-11-29T00:01:00Z"), "secret", 60_000, 0.0)
+
+
+def test_an_interruption_while_a_settlement_is_delivered_loses_no_receipt() -> None:
+    flow = settle(_grant(), End("done", body=b"1"))
+    first = next(flow)
+    again = flow.throw(KeyboardInterrupt())
+    assert isinstance(first, Send) and isinstance(again, Send)
+    assert again.request.body == first.request.body, "the same settlement, once more"
+    with pytest.raises(KeyboardInterrupt):
+        flow.send(Reply(200, {"outcome": "executed"}, None, None))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"ok": True},
+        {"operation_id": "another", "attempt": 1, "secret": "s"},
+        {"operation_id": "op-1", "attempt": "1", "secret": "s"},
+        {"operation_id": "op-1", "attempt": 1},
+    ],
+)
+def test_what_answers_201_and_is_no_grant_of_this_claim_runs_nothing(body: dict[str, object]) -> None:
+    flow = claim(Asked("op-1", "{}", {"tool": "t", "settle_within_ms": 60_000}, 60_000, 0))
+    next(flow)
+    with pytest.raises(GatewayUnreachable, match="did not run"):
+        flow.send(Reply(201, body, None, None))

@@ -108,3 +108,10 @@ def test_nobody_there_is_not_sent() -> None:
         port = taken.getsockname()[1]
     with pytest.raises(httpx.ConnectError):
         PlainTransport(1, 1).handle_request(httpx.Request("GET", f"http://127.0.0.1:{port}/"))
+
+
+def test_what_came_with_an_answer_is_not_taken_for_the_next_one(ask: Callable[[Server], httpx.Response]) -> None:
+    server = Server([[OK + OK.replace(b"ok", b"no")], [OK]])
+    assert ask(server).read() == b"ok"
+    assert ask(server).read() == b"ok"
+    assert server.connections == 2

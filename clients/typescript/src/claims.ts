@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { answerOf, told, type Answer } from "./answer.js";
 import { deliver, EVIDENCE, WITH_IDENTITY } from "./delivery.js";
 import type { Members } from "./envelope.js";
-import { OperationInProgress, Refused, type Ended } from "./errors.js";
+import { GatewayUnreachable, OperationInProgress, Refused, type Ended } from "./errors.js";
 import { statusOf } from "./status.js";
 import { operationPath, type Wire } from "./wire.js";
 
@@ -95,7 +95,17 @@ async function claimNow(wire: Wire, asked: Claim): Promise<Held | Answer> {
   const request = { method: "POST", path: "/v1/claims", body, withinMs: CLAIM_WITHIN_MS, signal: asked.signal } as const;
   const reply = await deliver(wire, request, WITH_IDENTITY);
   if (reply.status !== 201) return answerOf(reply);
+  if (!isGrantOf(reply.members, asked.operationId)) {
+    throw new GatewayUnreachable("What answered 201 is no grant of this claim. The function did not run.", { mayHaveBeenSent: true });
+  }
   return new Held(reply.members, elapsedMs());
+}
+
+/** Whatever answers 201 and is no grant of this claim runs nothing. Only an observing gateway goes on under a spare id. */
+function isGrantOf(members: Members, operationId: string): boolean {
+  const named = members["operation_id"];
+  const mine = named === operationId || (typeof named === "string" && named.startsWith("observed-"));
+  return mine && typeof members["attempt"] === "number" && typeof members["secret"] === "string";
 }
 
 /** How a function ended, with what is kept of it. Both texts are JSON. */

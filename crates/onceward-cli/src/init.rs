@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let kept = secrets::keep(&plan, folder)?;
     let offline = if arguments.offline { reads::Asked::No } else { reads::ask(&mut plan, folder).await };
     let text = plan.to_toml();
-    std::fs::write(&arguments.output, &text).map_err(|error| cannot_write(&arguments.output, &error))?;
+    secrets::write(&arguments.output, text.as_bytes()).map_err(|error| cannot_write(&arguments.output, &error))?;
     tell(&arguments, &plan, &kept, &offline)
 }
 

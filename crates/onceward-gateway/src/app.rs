@@ -238,8 +238,9 @@ impl App {
         }
         let wait = self.inner.limits.wait(wait);
         if tool.mode() == Mode::Observe {
+            // Which operation it becomes is not known before it is sent, so that nobody hears of it on the way: the id may be another's.
+            drop(known);
             let Watched { call, watch } = self.watched(&tool, &allowed, grant, arguments, identity).await?;
-            known(call.key(&allowed));
             let envelope = self.inner.ledger.observe(&allowed, call, watch, tool.destination(), wait).await?;
             return Ok(Called::Operation(Box::new(envelope)));
         }

@@ -140,3 +140,6 @@ pub const REPORT_ROWS_MAX: u64 = 200_000;
 
 /// The most examples of one kind in a report: enough to recognise the host that makes them.
 pub const REPORT_EXAMPLES_MAX: usize = 5;
+
+/// How much longer than its destination may take a forwarded write is waited for: connecting, and two commits.
+pub const FORWARD_GRACE: Duration = Duration::from_secs(10);

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use onceward_ledger::restore::{HighWater, Position, Replication, Server};
 use onceward_ledger::store::LedgerId;
@@ -15,6 +16,9 @@ const VERSION: u32 = 1;
 
 /// The largest file that is taken for a mark, in bytes: a mark has a few hundred.
 const BYTES_MAX: u64 = 16 * 1024;
+
+/// Tells the files apart that this process writes before it renames them.
+static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// Whether a fail-over that may have lost answered records is taken for what the operator wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,8 +161,9 @@ impl MarkFile {
 
     fn write(&self, mark: &Mark) -> std::io::Result<()> {
         let mut beside = self.path.as_os_str().to_owned();
-        // Gateways of one configuration keep one mark.
-        beside.push(format!(".new-{}", std::process::id()));
+        // Gateways of one configuration keep one mark, and one that ends may still keep it beside the one that starts.
+        let write = WRITES.fetch_add(1, Ordering::Relaxed);
+        beside.push(format!(".new-{}-{write}", std::process::id()));
         let mut file = File::create(&beside)?;
         file.write_all(&serde_json::to_vec(mark)?)?;
         file.sync_all()?;

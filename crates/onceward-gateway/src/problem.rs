@@ -114,6 +114,7 @@ impl From<LedgerError> for Problem {
             | LedgerError::WrongSecret
             | LedgerError::Overloaded { .. }
             | LedgerError::Contended
+            | LedgerError::OutOfSight
             | LedgerError::ShuttingDown => Self::new(error.code(), error.to_string()),
         }
     }

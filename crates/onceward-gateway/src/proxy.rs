@@ -28,6 +28,7 @@ use self::identity::Identified;
 use crate::app::{App, Spared};
 use crate::http::read_body;
 use crate::identity::mint;
+use crate::limits;
 use crate::problem::Problem;
 
 /// What the path of every proxy begins with on the gateway's own port.
@@ -172,10 +173,13 @@ impl App {
             sighting: None,
             lane: None,
         };
-        let wait = self.limits().wait(None);
         Ok(match watch {
-            None => self.ledger().execute(allowed, call, proxy.destination(), wait).await?,
-            Some(watch) => self.ledger().observe(allowed, call, watch, proxy.destination(), wait).await?,
+            None => self.ledger().execute(allowed, call, proxy.destination(), self.limits().wait(None)).await?,
+            // As long as the destination may take: without us its client would wait for it, too.
+            Some(watch) => {
+                let wait = proxy.answer_within() + limits::FORWARD_GRACE;
+                self.ledger().observe(allowed, call, watch, proxy.destination(), wait).await?
+            }
         })
     }
 }

@@ -228,9 +228,9 @@ impl Ledger {
                             return Err(LedgerError::OtherRunner { made_for: "the gateway" });
                         }
                         Decision::Ready => {
-                            if operation.history.approved_by.is_some()
-                                && operation.binding.tool_version != call.tool_version
-                            {
+                            let another_version = operation.history.approved_by.is_some()
+                                && operation.binding.tool_version != call.tool_version;
+                            if another_version || call.is_let_through_by_observing(&operation) {
                                 return Err(LedgerError::ApprovalVoid);
                             }
                             if let Some(earlier) = self.inner.unresolved_beside(&operation).await? {
@@ -266,6 +266,7 @@ impl Ledger {
                         | State::Rejected(_)
                         | State::Closed(_) => Vec::new(),
                     };
+                    let probe = probe.filter(|_| !call.is_beside_another());
                     Command::Open(Box::new(Opening { operation, events, actor, probe }))
                 }
                 None => {
@@ -401,7 +402,7 @@ impl Inner {
         Claim {
             attempt: AttemptNumber(operation.history.attempts + 1),
             owner: match &terms.token {
-                Some(token) => self.token_owner(&operation.key, token),
+                Some(token) => self.token_owner(operation, token),
                 None => claim_owner(&uuid::Uuid::new_v4().to_string()),
             },
             basis: Basis::NoEffectSoFar,
@@ -417,7 +418,12 @@ impl Inner {
     pub(crate) fn is_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
         match (&operation.state, &terms.token) {
             (State::Pending(pending), Some(token)) => {
-                pending.attempt.owner == self.token_owner(&operation.key, token)
+                let begun = match terms.dispatch {
+                    DispatchMark::WithClaim => pending.attempt.begun_at.is_some(),
+                    DispatchMark::Announced => pending.attempt.begun_at.is_none(),
+                };
+                pending.attempt.owner == self.token_owner(operation, token)
+                    && begun
                     && self.clock.now() < pending.attempt.send_before
             }
             _ => false,
@@ -447,8 +453,10 @@ impl Inner {
     }
 
     /// The owner that a token stands for: nobody who reads its name in the journal can make the token of it.
-    fn token_owner(&self, key: &OperationKey, token: &ClaimToken) -> OwnerId {
-        let parts = [key.tenant.as_str().as_bytes(), key.id.as_str().as_bytes(), token.0.as_bytes()];
+    fn token_owner(&self, operation: &Operation, token: &ClaimToken) -> OwnerId {
+        let Operation { key, terms, .. } = operation;
+        let names = [key.tenant.as_str(), key.id.as_str(), terms.principal.as_str(), &token.0];
+        let parts = names.map(str::as_bytes);
         let hash = self.secret.keyed_hash(b"onceward claim token v1\0", &parts);
         claim_owner(&hex::encode(&hash[..16]))
     }

@@ -101,6 +101,18 @@ impl Call {
         OperationKey { tenant: allowed.tenant().clone(), id: self.identity.id().clone() }
     }
 
+    /// Whether it is made in observe mode beside the operation that it met.
+    pub(crate) fn is_beside_another(&self) -> bool {
+        self.sighting.as_ref().is_some_and(Sighting::is_beside_another)
+    }
+
+    /// Whether this call is bound by the rules and the operation is free to be sent only because its own was not: enforced, it would
+    /// have waited for a person, or been refused.
+    pub(crate) fn is_let_through_by_observing(&self, operation: &Operation) -> bool {
+        let observed = operation.terms.sighting.as_ref().is_some_and(|sighting| sighting.would.is_blocked());
+        self.sighting.is_none() && observed
+    }
+
     /// The tool as this call brings it along.
     pub(crate) fn known(&self, destination: &Arc<dyn Destination>) -> Known {
         Known {

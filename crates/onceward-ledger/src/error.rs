@@ -1,4 +1,5 @@
-//! Why the engine has no answer. In none of these cases was anything dispatched by the call that got it.
+//! Why the engine has no answer. In none of these cases was anything dispatched by the call that got it, but for
+//! [`LedgerError::OutOfSight`].
 
 use onceward_core::code::Code;
 use onceward_core::fingerprint::UnknownKey;
@@ -70,6 +71,12 @@ pub enum LedgerError {
     /// The row kept moving while this call looked at it.
     #[error("the operation kept moving; nothing was sent by this call, repeat it with the same operation id")]
     Contended,
+    /// The attempt was launched, and what became of it cannot be read now. The work goes on.
+    #[error(
+        "an attempt was launched, and the ledger cannot say now what became of it: it may have had its effect; the same call with the \
+         same operation id finds out"
+    )]
+    OutOfSight,
     /// The engine is stopping.
     #[error("the ledger is shutting down; nothing was sent")]
     ShuttingDown,
@@ -98,6 +105,7 @@ impl LedgerError {
             Self::Unresolved { .. } => Code::EarlierUnresolved,
             Self::ClaimLost => Code::ClaimLost,
             Self::Overloaded { .. } | Self::Contended => Code::Overloaded,
+            Self::OutOfSight => Code::Timeout,
             Self::ShuttingDown => Code::ShuttingDown,
         }
     }

@@ -134,7 +134,7 @@ pub(crate) enum Opened {
 }
 
 /// What a call that found its operation open comes to.
-enum Resumed {
+pub(crate) enum Resumed {
     /// An attempt runs, here.
     Running(watch::Receiver<Option<Operation>>),
     /// Another call of this process runs it.
@@ -196,7 +196,7 @@ impl Inner {
     }
 
     /// [`Self::resume`] in a task of its own.
-    async fn resumed(
+    pub(crate) async fn resumed(
         self: &Arc<Self>,
         operation: &Operation,
         decision: &Decision,
@@ -252,6 +252,8 @@ impl Inner {
             | State::Rejected(_)
             | State::Closed(_) => Vec::new(),
         };
+        // One that is made beside another keeps its mark, and is not held back by it.
+        let probe = probe.filter(|_| !call.is_beside_another());
         let opening = Opening { operation, events, actor: format!("principal:{}", allowed.principal()), probe };
         fail::fail_point!("execute::before_claim");
         let applied = self.store.submit(Command::Open(Box::new(opening)), Priority::Claim).await;
@@ -296,7 +298,7 @@ impl Inner {
         let known = call.known(destination);
         let (claim, window) = match decision {
             Decision::Ready => {
-                if !known.is_as_approved(operation) {
+                if !known.is_as_approved(operation) || call.is_let_through_by_observing(operation) {
                     return Err(LedgerError::ApprovalVoid);
                 }
                 if let Some(earlier) = self.unresolved_beside(operation).await? {
@@ -309,8 +311,10 @@ impl Inner {
                 None => return Ok(Resumed::Stays(Box::new(operation.clone()))),
             },
         };
-        // Held back before it is claimed, so that an outage takes no attempt of anybody's.
-        if self.governor.ask(&operation.key.tenant, destination.scope(), self.clock.now()) == Go::HeldBack {
+        // Held back before it is claimed, so that an outage takes no attempt of anybody's. What is only observed is not held back.
+        if call.sighting.is_none()
+            && self.governor.ask(&operation.key.tenant, destination.scope(), self.clock.now()) == Go::HeldBack
+        {
             return Ok(Resumed::Stays(Box::new(operation.clone())));
         }
         let permit = self.admit_dispatch()?;
@@ -468,10 +472,11 @@ impl Inner {
     ) -> Result<Envelope, LedgerError> {
         match self.seat_left(result, until).await {
             Some(operation) => Ok(told(&operation, Role::Executor)),
-            None => {
-                let operation = self.look(key).await?.ok_or(LedgerError::NotFound)?;
-                Ok(told(&operation, Role::Executor))
-            }
+            // It runs, or has run: an error of the ledger's is no word that nothing was sent.
+            None => match self.look(key).await {
+                Ok(Some(operation)) => Ok(told(&operation, Role::Executor)),
+                Ok(None) | Err(_) => Err(LedgerError::OutOfSight),
+            },
         }
     }
 

@@ -5,34 +5,32 @@
 //! judged against the same ledger as it would be without observing, and nothing that is known of an operation is ever touched by a
 //! call that was only forwarded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod overheard;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use onceward_core::canonical::Canonical;
-use onceward_core::classify::{AttemptFacts, Body, Observed as Seen, classify, kept_headers};
+use onceward_core::classify::{AttemptFacts, Observed as Seen, classify};
 use onceward_core::code::Code;
-use onceward_core::contract::Contract;
 use onceward_core::decide::{Conflict, Decision, Request, decide};
-use onceward_core::event::Verdict;
-use onceward_core::evidence::ChildProcess;
+use onceward_core::event::{About, Observation, Source, Verdict};
 use onceward_core::key::{AttemptNumber, Generation, OperationId, OperationKey, OutboundKey};
 use onceward_core::operation::Operation;
 use onceward_core::outcome::{AnswerSource, Dispatched, Envelope, NextAction, Observed, Outcome, Role, report};
-use onceward_core::receipt::Answer;
+use onceward_core::receipt::{Answer, Receipt};
 use onceward_core::retry::RetryPolicy;
 use onceward_core::sighting::{Sighting, WouldBe};
 use onceward_core::state::State;
-use onceward_core::time::Timestamp;
 
+use self::overheard::Overheard;
 use crate::application::{ClaimAnswer, ClaimTerms};
 use crate::authorize::{Authorized, Execute};
 use crate::call::{Approval, Call, Identity};
-use crate::destination::{Asked, Destination, Dispatch, Question};
+use crate::destination::{Destination, Dispatch};
 use crate::error::LedgerError;
-use crate::execute::{Opened, is_the_dispatchers, told};
+use crate::execute::{Opened, Resumed, is_the_dispatchers, told};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
-use crate::store::BoxFuture;
 
 /// How a call is observed.
 #[derive(Clone, Debug)]
@@ -71,9 +69,10 @@ impl Ledger {
         destination: Arc<dyn Destination>,
         wait: Duration,
     ) -> Result<Envelope, LedgerError> {
-        let overheard = Arc::new(Overheard { destination, answer: Mutex::default() });
+        let overheard = Overheard::at(destination);
         let destination: Arc<dyn Destination> = Arc::<Overheard>::clone(&overheard);
         let answered = match self.inner.observe(allowed, &call, &watch, &destination, wait).await {
+            Err(LedgerError::Store(_)) if overheard.has_sent() => Err(LedgerError::OutOfSight),
             Err(LedgerError::Store(error)) => {
                 tracing::error!(%error, tool = %allowed.tool(), "an observed call is forwarded without a record");
                 self.inner.forward_unrecorded(allowed, &call, &watch, &destination).await
@@ -103,103 +102,23 @@ impl Ledger {
             None => watch.spare.clone(),
         };
         let watch = Watch { spare, ..watch };
-        let seen = match self.inner.look(&call.key(allowed)).await? {
-            Some(operation) if self.inner.is_its_claim(&operation, &terms) => None,
-            Some(operation) => Some(self.inner.sight(allowed, &call, &watch, &operation, None).await?),
-            None => None,
-        };
-        if let Some(sighting) = seen {
+        let met = self.inner.look(&call.key(allowed)).await?;
+        if let Some(operation) = met
+            && !self.inner.is_its_claim(&operation, &terms)
+            && !self.inner.is_free(allowed, &call, &operation)?
+        {
+            let sighting = self.inner.sight(allowed, &call, &watch, &operation, None).await?;
             return self.claim(allowed, beside(&call, &watch, sighting), terms).await;
         }
-        let first = first(&call, &watch);
-        match self.claim(allowed, first, terms.clone()).await? {
-            ClaimAnswer::Answered(envelope) => {
-                let met = envelope.operation_id.clone();
-                let sighting = Sighting { would: WouldBe::Told(envelope.outcome), met, key: None };
-                self.claim(allowed, beside(&call, &watch, sighting), terms).await
+        let would = match self.claim(allowed, first(&call, &watch), terms.clone()).await {
+            Ok(ClaimAnswer::Answered(envelope)) => (WouldBe::Told(envelope.outcome), envelope.operation_id),
+            Err(LedgerError::OtherRunner { .. } | LedgerError::ApprovalVoid) => {
+                (WouldBe::Refused(Code::IllegalMove), Some(call.identity.id().clone()))
             }
-            granted @ ClaimAnswer::Granted(_) => Ok(granted),
-        }
-    }
-}
-
-/// A destination whose answer is kept as it came, also where the rules take it for none.
-struct Overheard {
-    destination: Arc<dyn Destination>,
-    answer: Mutex<Option<Answer>>,
-}
-
-impl Overheard {
-    /// The envelope with the answer that came, where it has none.
-    fn completed(&self, envelope: Envelope) -> Envelope {
-        let heard = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (&envelope.answer, heard) {
-            (None, Some(answer)) => Envelope { answer: Some(answer), source: AnswerSource::Destination, ..envelope },
-            (Some(_), _) | (None, None) => envelope,
-        }
-    }
-
-    fn hear(&self, seen: &Seen) {
-        let answer = match seen {
-            Seen::Http { status, headers, body: Body::Whole(body) } => {
-                let contract = self.destination.contract();
-                let mut kept = kept_headers(contract, headers);
-                kept.extend(headers.iter().filter(|(name, _)| tells_when(contract, name)).cloned());
-                Answer { status: *status, headers: kept, body: body.clone() }
-            }
-            Seen::McpResult { answer, .. } => answer.clone(),
-            Seen::Http { body: Body::Cut(_), .. }
-            | Seen::HeldBack
-            | Seen::NotSent(_)
-            | Seen::RefusedStream
-            | Seen::WriteFailed
-            | Seen::NoAnswer(_)
-            | Seen::OwnerLost
-            | Seen::McpError { .. }
-            | Seen::McpStreamLost
-            | Seen::Function(_) => return,
+            granted => return granted,
         };
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-    }
-}
-
-/// Whether a header says if and when the caller's own client should try again.
-fn tells_when(contract: &Contract, name: &str) -> bool {
-    let hint = contract.retry_hint.as_ref().is_some_and(|hint| hint.header.eq_ignore_ascii_case(name));
-    hint || name.eq_ignore_ascii_case("retry-after")
-}
-
-impl Destination for Overheard {
-    fn contract(&self) -> &Contract {
-        self.destination.contract()
-    }
-
-    fn contract_hash(&self) -> String {
-        self.destination.contract_hash()
-    }
-
-    fn scope(&self) -> &str {
-        self.destination.scope()
-    }
-
-    fn send<'a>(&'a self, dispatch: Dispatch) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let seen = self.destination.send(dispatch).await;
-            self.hear(&seen);
-            seen
-        })
-    }
-
-    fn request_digest(&self, arguments: &Canonical) -> Option<String> {
-        self.destination.request_digest(arguments)
-    }
-
-    fn ask<'a>(&'a self, question: Question) -> BoxFuture<'a, Asked> {
-        self.destination.ask(question)
-    }
-
-    fn child(&self, claimed_at: Timestamp) -> ChildProcess {
-        self.destination.child(claimed_at)
+        let sighting = Sighting { would: would.0, met: would.1, key: None };
+        self.claim(allowed, beside(&call, &watch, sighting), terms).await
     }
 }
 
@@ -213,13 +132,19 @@ fn first(call: &Call, watch: &Watch) -> Call {
     once(Call { sighting: Some(Sighting { would, ..Sighting::SENT }), ..call.clone() })
 }
 
-/// The same call as an operation beside the one that it met.
+/// The same call as an operation beside the one that it met. Without an identity it keeps the mark by which a later call is held.
 fn beside(call: &Call, watch: &Watch, sighting: Sighting) -> Call {
     let sighting = match watch.refused {
         Some(code) => Sighting { would: WouldBe::Refused(code), ..sighting },
         None => sighting,
     };
-    once(Call { identity: Identity::Given(watch.spare.clone()), sighting: Some(sighting), ..call.clone() })
+    let identity = match &call.identity {
+        Identity::Given(_) => Identity::Given(watch.spare.clone()),
+        Identity::Held { business_key, .. } | Identity::Second { business_key, .. } => {
+            Identity::Held { minted: watch.spare.clone(), business_key: business_key.clone() }
+        }
+    };
+    once(Call { identity, sighting: Some(sighting), ..call.clone() })
 }
 
 /// Sent by this call, once, without asking anybody.
@@ -237,29 +162,93 @@ impl Inner {
         wait: Duration,
     ) -> Result<Envelope, LedgerError> {
         let until = self.clock.uptime() + wait;
+        let met = |would, met, key| Sighting { would, met: Some(met), key };
+        let duplicate = |earlier: Operation| Sighting {
+            would: WouldBe::Told(Outcome::PossibleDuplicate),
+            met: Some(earlier.key.id),
+            key: None,
+        };
         let mut next = first(call, watch);
+        let mut key = next.key(allowed);
         for _ in 0..limits::RACES_MAX {
-            let key = next.key(allowed);
-            if let Some(operation) = self.look(&key).await? {
-                let sighting = self.sight(allowed, call, watch, &operation, Some(destination)).await?;
-                next = beside(call, watch, sighting);
-                continue;
-            }
-            let met = |would, met, key| Sighting { would: WouldBe::Told(would), met: Some(met), key };
-            next = match self.opened(allowed, &Arc::new(next.clone()), destination).await? {
-                Opened::Running(result) => return self.outcome(&key, result, until).await,
-                Opened::Waiting(operation) => return Ok(told(&operation, Role::Executor)),
-                Opened::Joined(_) => {
-                    let sent = self.secret.outbound_key(&key, Generation(1));
-                    beside(call, watch, met(Outcome::InProgress, key.id, Some(sent)))
+            let running = WouldBe::Told(Outcome::InProgress);
+            let this = Arc::new(next.clone());
+            let sighting = match self.look(&key).await? {
+                None => match self.opened(allowed, &this, destination).await? {
+                    Opened::Running(result) => {
+                        let told = self.outcome(&key, result, until).await?;
+                        self.tell_the_met(allowed, &next, &told).await;
+                        return Ok(told);
+                    }
+                    Opened::Waiting(operation) => return Ok(told(&operation, Role::Executor)),
+                    // Somebody else was faster, and is looked at.
+                    Opened::Exists => continue,
+                    Opened::Joined(_) => {
+                        let sent = self.secret.outbound_key(&key, Generation(1));
+                        met(running, key.id.clone(), Some(sent))
+                    }
+                    Opened::Suspected(earlier) if self.goes_on_with(allowed, call, &earlier)? => {
+                        key = earlier.key;
+                        continue;
+                    }
+                    Opened::Suspected(earlier) => duplicate(earlier),
+                },
+                // Surely nothing of it has happened: its next attempt is this call, as it would be anyway.
+                Some(operation) if self.is_free(allowed, call, &operation)? => {
+                    match self.resumed(&operation, &Decision::Ready, &this, destination).await {
+                        Ok(Resumed::Running(result)) => return self.outcome(&key, result, until).await,
+                        Ok(Resumed::Moved) => continue,
+                        Ok(Resumed::Joined(_)) => met(running, key.id.clone(), Some(self.key_in_use(&operation))),
+                        Ok(Resumed::Suspected(earlier)) => duplicate(*earlier),
+                        Ok(Resumed::Stays(_)) | Err(LedgerError::OtherRunner { .. } | LedgerError::ApprovalVoid) => {
+                            met(WouldBe::Refused(Code::IllegalMove), key.id.clone(), Some(self.key_in_use(&operation)))
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
-                Opened::Exists => continue,
-                Opened::Suspected(earlier) => {
-                    beside(call, watch, met(Outcome::PossibleDuplicate, earlier.key.id, None))
-                }
+                Some(operation) => self.sight(allowed, call, watch, &operation, Some(destination)).await?,
             };
+            next = beside(call, watch, sighting);
+            key = next.key(allowed);
         }
         Err(LedgerError::Contended)
+    }
+
+    /// Whether the operation is this call's own and may be sent by it, enforced as well: surely nothing of it has happened.
+    fn is_free(&self, allowed: &Authorized<Execute>, call: &Call, operation: &Operation) -> Result<bool, LedgerError> {
+        let request = Request { tool: allowed.tool(), arguments: &call.arguments };
+        let decision = decide(operation, request, &self.keys)?;
+        Ok(decision == Decision::Ready && !is_the_dispatchers(operation, &decision))
+    }
+
+    /// A call that was sent beside its operation and succeeded is evidence about that one: the intention is carried out, and whoever
+    /// repeats it once the rules bind must be told so. It settles what is unknown, and contradicts what was refused or closed.
+    async fn tell_the_met(&self, allowed: &Authorized<Execute>, call: &Call, told: &Envelope) {
+        let Some(Sighting { met: Some(met), key: Some(_), would }) = &call.sighting else { return };
+        let (true, Some(answer), Some(id)) = (told.outcome.is_success(), &told.answer, &told.operation_id) else {
+            return;
+        };
+        if *would == WouldBe::Told(Outcome::Conflict) {
+            return;
+        }
+        let key = OperationKey { tenant: allowed.tenant().clone(), id: met.clone() };
+        let Ok(Some(operation)) = self.look(&key).await else { return };
+        let attempt = match &operation.state {
+            State::Unknown(unknown) => unknown.latest().attempt,
+            State::Rejected(_) | State::Closed(_) => AttemptNumber(operation.history.attempts),
+            State::Proposed(_) | State::Approved(_) | State::Pending(_) | State::Succeeded(_) => return,
+        };
+        let receipt = Receipt { effect_id: None, answer: answer.clone(), received_at: self.clock.now() };
+        let seen = Observation {
+            about: About::Attempt(attempt),
+            verdict: Verdict::Effect(receipt),
+            source: Source::LateAnswer,
+            next_check: None,
+            note: Some(format!("sent beside it in observe mode, as operation {id}, and done")),
+        };
+        if let Err(error) = self.record(&key, &format!("owner:{}", self.owner), seen).await {
+            tracing::warn!(%key, %error, "what an observed call came to could not be told to the operation that it met");
+        }
     }
 
     /// What a call that meets this operation would have come to, and the key that goes out with it instead.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,12 +103,19 @@ def settle(grant: Grant, end: End) -> Flow[tuple[End, Envelope | None]]:
             end = end.without_value("the gateway takes no body of that size")
             reply = yield from deliver(grant.settlement(end), persistence)
         return end, read_envelope(reply)
+    except GeneratorExit:
+        raise
     except (GatewayUnreachable, Refused) as error:
         if end.stopped is not None:
             return end, None
         attempt = grant.attempt
         lost = SettlementNotRecorded(attempt.operation_id, attempt.settle_by, end.ended, _why(error), end.value)
         raise lost from (end.raised or error)
+    except BaseException:
+        # Whoever interrupts here wants to stop, and what has happened must be known all the same: once more.
+        with suppress(GatewayUnreachable, Refused):
+            yield from deliver(grant.settlement(end), PARTING)
+        raise
 
 
 def give_back(grant: Grant) -> Flow[None]:
@@ -124,12 +132,19 @@ def _why(error: GatewayUnreachable | Refused) -> str:
 
 def _grant(reply: Reply, asked: Asked, asked_at_ms: float) -> Grant:
     body = reply.body
+    # What answers 201 and is no grant of this claim runs nothing. Only an observing gateway goes on under a spare id.
+    named = body.get("operation_id")
+    mine = named == asked.operation_id or str(named).startswith("observed-")
+    if not (mine and isinstance(body.get("attempt"), int) and isinstance(body.get("secret"), str)):
+        raise GatewayUnreachable(
+            "what answered 201 is no grant of this claim; the function did not run", True, asked.operation_id
+        )
     attempt = Attempt(
         operation_id=body["operation_id"],
         attempt=body["attempt"],
-        outbound_key=body["outbound_key"],
-        send_before=body["send_before"],
-        settle_by=body["settle_by"],
+        outbound_key=body.get("outbound_key") or "",
+        send_before=body.get("send_before") or "",
+        settle_by=body.get("settle_by") or "",
     )
     return Grant(attempt, body["secret"], asked.settle_within_ms, asked_at_ms)
 

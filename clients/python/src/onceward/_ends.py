@@ -94,6 +94,7 @@ def _effect_id(value: Any, effect_id: Callable[[Any], Any] | None) -> str | None
         return None
     try:
         name = effect_id(value)
+        str(name).encode()  # half of a surrogate pair is in no JSON that the gateway reads
     except Exception:
         LOG.warning("effect_id raised; the operation is settled without the effect's own name", exc_info=True)
         return None

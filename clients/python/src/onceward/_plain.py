@@ -152,7 +152,8 @@ class _Connection:
         try:
             self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            return True
+            # Nor may anything be left that came with the answer before: it would be taken for the next one.
+            return not self.reader.peek(1)
         except OSError:
             return False
         return False

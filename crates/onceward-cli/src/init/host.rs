@@ -13,8 +13,23 @@ use crate::exit::{Exit, Failure};
 const MEMBERS: [&str; 2] = ["mcpServers", "servers"];
 
 /// Names of variables and headers that hold secrets.
-const SECRET_WORDS: [&str; 9] =
-    ["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "AUTH", "CREDENTIAL", "COOKIE", "BEARER"];
+const SECRET_WORDS: [&str; 15] = [
+    "TOKEN",
+    "KEY",
+    "SECRET",
+    "PASS",
+    "AUTH",
+    "CREDENTIAL",
+    "COOKIE",
+    "BEARER",
+    "DSN",
+    "WEBHOOK",
+    "URL",
+    "URI",
+    "CONN",
+    "CERT",
+    "SIGN",
+];
 
 /// Packages whose refusals are known.
 const KNOWN: [(&str, &str); 5] = [
@@ -102,9 +117,9 @@ fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<S
             return Err("it speaks the old SSE transport; use its Streamable HTTP address".to_owned());
         }
         (None, Some(url)) => {
-            if url.contains('?') || url.contains("${") {
+            if url.contains(['?', '@']) || url.contains("${") {
                 return Err(format!(
-                    "its address has a ? or a ${{…}} in it ({}); write [mcp.{table}] yourself, with a credential as auth or headers",
+                    "its address has a ?, an @ or a ${{…}} in it ({}); write [mcp.{table}] yourself, with a credential as auth or headers",
                     url.split('?').next().unwrap_or_default()
                 ));
             }
@@ -129,7 +144,7 @@ fn bearer(server: &str, headers: Option<&Value>) -> Option<Setting> {
     let token = value.as_str()?.strip_prefix("Bearer ")?.trim();
     Some(match variable(token) {
         Some(name) => Setting::Variable(name),
-        None => secret(server, "token", token),
+        None => secret(server, "bearer token", token),
     })
 }
 
@@ -142,8 +157,8 @@ fn settings(server: &str, written: Option<&Value>, notes: &mut Vec<String>) -> B
             let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
             let setting = match variable(&value) {
                 Some(variable) => Setting::Variable(variable),
-                None if is_secret(name) => secret(server, name, &value),
-                None => Setting::Plain(value),
+                None if is_harmless(name, &value) => Setting::Plain(value),
+                None => secret(server, name, &value),
             };
             if let Setting::Plain(text) = &setting
                 && text.contains("${")
@@ -156,19 +171,31 @@ fn settings(server: &str, written: Option<&Value>, notes: &mut Vec<String>) -> B
 }
 
 fn secret(server: &str, name: &str, value: &str) -> Setting {
-    Setting::Secret { file: format!("{FOLDER}/{server}.{}", name_of(name).to_lowercase()), value: value.to_owned() }
+    // A space is in no name of a variable or header, so that a bearer token has a file of its own.
+    Setting::Secret { file: format!("{FOLDER}/{server}.{}", name.replace([' ', '/'], "-")), value: value.to_owned() }
 }
 
 /// Whether a word of a command looks like a secret, or like what is followed by one.
 fn looks_secret(word: &str) -> bool {
-    const BEGINNINGS: [&str; 8] = ["ghp_", "github_pat_", "sk-", "sk_", "xoxb-", "glpat-", "Bearer ", "AKIA"];
-    let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).is_some_and(is_secret);
+    const BEGINNINGS: [&str; 10] =
+        ["ghp_", "github_pat_", "sk-", "sk_", "xoxb-", "glpat-", "Bearer ", "AKIA", "Authorization", "://"];
+    let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+    let option = option.is_some_and(|option| is_secret(option.split('=').next().unwrap_or(option)));
     option || BEGINNINGS.iter().any(|beginning| word.contains(beginning))
+}
+
+/// Whether a value may stand in the configuration: short, of plain characters, under a name that promises nothing. What looks like a
+/// reference of ours is a text of the host's, and would be taken for one.
+fn is_harmless(name: &str, value: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ,".contains(c);
+    !is_secret(name) && !looks_secret(value) && value.len() <= 80 && value.chars().all(plain)
 }
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_uppercase();
-    SECRET_WORDS.iter().any(|word| name.contains(word))
+    // A personal access token is named by a word that PATH begins with.
+    let pat = name.split(['_', '-']).any(|word| word == "PAT");
+    pat || SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 /// The variable that a whole text stands for: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, `${input:name}`. An input of a host's is no
@@ -213,11 +240,11 @@ mod tests {
             "[mcp.notes]",
             r#"command = ["npx", "-y", "@modelcontextprotocol/server-memory"]"#,
             r#"refusals = "memory""#,
-            r#"API_KEY = "file:onceward-secrets/notes.api_key""#,
+            r#"API_KEY = "file:onceward-secrets/notes.API_KEY""#,
             r#"MEMORY_FILE_PATH = "/var/notes.json""#,
             r#"OTHER = "env:NOTES_OTHER""#,
             "[mcp.Jira_Cloud]",
-            r#"auth = "file:onceward-secrets/Jira_Cloud.token""#,
+            r#"auth = "file:onceward-secrets/Jira_Cloud.bearer-token""#,
             r#"headers = { X-Team = "a" }"#,
             r#"refusals = "atlassian""#,
             r#"auth = "env:LINEAR_TOKEN""#,

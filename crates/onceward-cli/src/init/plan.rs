@@ -35,7 +35,7 @@ pub(super) struct Server {
     pub(super) reach: Reach,
     /// Names of tools that plainly read.
     pub(super) reads: Vec<String>,
-    /// Tools that say of themselves that they read, and whose names do not.
+    /// Tools that may read: by their name, or by what they say of themselves.
     pub(super) maybe_reads: Vec<String>,
     /// Put before each name, where another server has a tool of that name.
     pub(super) prefix: String,
@@ -202,7 +202,7 @@ impl Server {
         if !self.maybe_reads.is_empty() {
             let _ = writeln!(
                 text,
-                "# These say that they only read; add those of which you know it: {}",
+                "# These may only read; add those of which you know it: {}",
                 self.maybe_reads.join(", ")
             );
         }

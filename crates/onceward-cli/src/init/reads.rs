@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use onceward_core::key::ToolName;
 use onceward_destinations::limits::MCP_CONNECT_WITHIN;
 use onceward_destinations::secrets::MachineSecrets;
 use onceward_gateway::config::Config;
@@ -11,11 +12,10 @@ use serde_json::Value;
 use super::plan::Plan;
 
 /// Words that a reading tool begins with.
-const READING: [&str; 12] =
-    ["get", "list", "search", "read", "find", "fetch", "describe", "show", "view", "count", "query", "open"];
+const READING: [&str; 8] = ["get", "list", "search", "read", "find", "describe", "view", "count"];
 
 /// Words with which a tool does more than reading, wherever they stand in its name.
-const WRITING: [&str; 26] = [
+const WRITING: [&str; 28] = [
     "create",
     "update",
     "delete",
@@ -42,6 +42,8 @@ const WRITING: [&str; 26] = [
     "sql",
     "sync",
     "subscribe",
+    "unsubscribe",
+    "replace",
 ];
 
 /// Whether the servers were asked.
@@ -107,11 +109,16 @@ pub(super) async fn ask(plan: &mut Plan, folder: &Path) -> Asked {
             taken.extend(names.iter().map(|name| ((*name).to_owned(), server.name.clone())));
         }
         for tool in tools.iter() {
-            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            // A name that is no tool's name here is another text that a server sent: it goes nowhere.
+            let Some(name) = tool.get("name").and_then(Value::as_str).filter(|name| ToolName::parse(name).is_ok())
+            else {
+                continue;
+            };
+            // Both must say so: a name alone may mean more, and a hint is the server's word about itself.
             let hint = tool.pointer("/annotations/readOnlyHint").and_then(Value::as_bool);
             match (plainly_reads(name, &server.name), hint) {
-                (true, None | Some(true)) => server.reads.push(name.to_owned()),
-                (false, Some(true)) => server.maybe_reads.push(name.to_owned()),
+                (true, Some(true)) => server.reads.push(name.to_owned()),
+                (true, None) | (false, Some(true)) => server.maybe_reads.push(name.to_owned()),
                 (true, Some(false)) | (false, None | Some(false)) => {}
             }
         }
@@ -154,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_tool_reads_only_when_its_whole_name_says_so() {
-        for name in ["get_issue", "search-issues", "listRepos", "jira_get_issue", "read_graph", "open_nodes"] {
+        for name in ["get_issue", "search-issues", "listRepos", "jira_get_issue", "read_graph"] {
             assert!(plainly_reads(name, "jira"), "{name}");
         }
         for name in [
@@ -169,6 +176,11 @@ mod tests {
             "issue",
             "",
             "send_list",
+            "open_pull_request",
+            "query_database",
+            "fetch",
+            "find_replace",
+            "list_unsubscribe",
         ] {
             assert!(!plainly_reads(name, "jira"), "{name}");
         }

@@ -26,13 +26,17 @@ pub(super) fn keep(plan: &Plan, folder: &Path) -> Result<Vec<String>, Failure> {
             // Never into a repository by accident.
             fs::write(parent.join(".gitignore"), "*\n").map_err(failed)?;
         }
-        let mut out =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
-        // A file that was there keeps its mode when it is opened.
-        out.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        out.write_all(value.as_bytes()).map_err(failed)?;
+        write(&path, value.as_bytes()).map_err(failed)?;
         kept.push(file.clone());
     }
     kept.dedup();
     Ok(kept)
+}
+
+/// Writes a file that only its owner reads.
+pub(super) fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // A file that was there keeps its mode when it is opened.
+    out.set_permissions(fs::Permissions::from_mode(0o600))?;
+    out.write_all(content)
 }

@@ -220,3 +220,88 @@ async fn a_built_in_contract_is_observed_through_its_proxy_with_the_clients_own_
     assert_eq!((shop.effects("/v1/payment_intents").await, shop.keys().await.len()), (1, 3));
     assert_eq!(would(&report(&shop.bench.operator).await, "conflict"), 1);
 }
+
+async fn enforced(
+    bench: Bench,
+) -> (onceward_gateway::serve::Running, Client, Client, onceward_lab::sandbox::Running, impl Drop) {
+    let Bench { gateway, sandbox, agent: _, operator: _, folder, ground } = bench;
+    let tokens = gateway.first_tokens.as_ref().unwrap();
+    let (agent, operator) = (tokens.agent.reveal().to_owned(), tokens.operator.reveal().to_owned());
+    gateway.stop().await;
+    let gateway = gateway_of(ground.home.clone(), Bench::tools("", &sandbox), Limits::default()).start().await.unwrap();
+    let clients = (Client::to(gateway.address, Some(&agent)), Client::to(gateway.address, Some(&operator)));
+    (gateway, clients.0, clients.1, sandbox, Kept { _folder: folder, _ground: ground })
+}
+
+/// What a ledger lies in, until the test ends.
+struct Kept {
+    _folder: tempfile::TempDir,
+    _ground: crate::bench::Ground,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {}
+}
+
+async fn tickets(sandbox: &onceward_lab::sandbox::Running) -> i64 {
+    let audit = Client::to(sandbox.address(), None).get("/admin/effects?resource=tickets").await.json();
+    audit["count"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn after_leaving_a_repetition_of_what_was_done_is_never_sent_again() {
+    let bench = observing().await;
+    // Surely not sent, and then done by the same call; lost, and then done beside it.
+    bench.fault(json!({ "match": { "path": "/tickets", "nth": 1 }, "fault": "unauthorized_401" })).await;
+    bench.agent.call("create_ticket", "t-1", ticket("Printer")).await;
+    bench.agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "executed");
+    bench.fault(json!({ "match": { "path": "/tickets", "nth": 1 }, "fault": "lose_reply_after_commit" })).await;
+    bench.agent.call("create_ticket", "t-2", ticket("Scanner")).await.is(409, "unknown");
+    bench.agent.call("create_ticket", "t-2", ticket("Scanner")).await.is(200, "executed");
+    let before = bench.tickets().await;
+    let (gateway, agent, operator, sandbox, _kept) = enforced(bench).await;
+    agent.call("create_ticket", "t-1", ticket("Printer")).await.is(200, "replayed");
+    agent.call("create_ticket", "t-2", ticket("Scanner")).await.is(200, "replayed");
+    assert_eq!(tickets(&sandbox).await, before);
+    let journal = operator.get("/v1/operations/t-2/journal").await.text;
+    assert!(journal.contains("beside it in observe mode"), "{journal}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn after_leaving_nothing_is_sent_that_was_free_only_because_nobody_was_asked() {
+    let bench = observing().await;
+    bench.fault(json!({ "match": { "path": "/tickets", "times": 9 }, "fault": "unauthorized_401" })).await;
+    for (tool, id) in [("approved_ticket", "a-1"), ("short_ticket", "s-1")] {
+        bench.agent.call(tool, id, ticket("Too long")).await;
+    }
+    let before = bench.tickets().await;
+    bench.auditor().post("/admin/faults", json!([])).await;
+    let (gateway, agent, _, sandbox, _kept) = enforced(bench).await;
+    for (tool, id) in [("approved_ticket", "a-1"), ("short_ticket", "s-1")] {
+        let state = agent.get(&format!("/v1/operations/{id}")).await.json()["operation"]["state"].clone();
+        let told = agent.call(tool, id, ticket("Too long")).await;
+        if state == "approved" {
+            told.is(409, "approval_void");
+        }
+    }
+    assert_eq!(tickets(&sandbox).await, before);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn after_leaving_an_unknown_that_was_made_beside_another_still_holds_an_equal_call() {
+    let bench = observing().await;
+    let unnamed = |client: &Client| {
+        let client = client.clone();
+        async move { client.post("/v1/tools/create_ticket/calls", json!({ "arguments": ticket("Printer") })).await }
+    };
+    unnamed(&bench.agent).await.is(200, "executed");
+    bench.fault(json!({ "match": { "path": "/tickets", "nth": 1 }, "fault": "lose_reply_after_commit" })).await;
+    unnamed(&bench.agent).await.is(409, "unknown");
+    let (gateway, agent, _, sandbox, _kept) = enforced(bench).await;
+    let held = unnamed(&agent).await.is(409, "possible_duplicate");
+    assert_eq!(held["state"], "unknown", "the one that is uncertain holds it, for as long as it is: {held:#}");
+    assert_eq!(tickets(&sandbox).await, 2);
+    gateway.stop().await;
+}

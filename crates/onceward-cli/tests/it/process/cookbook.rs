@@ -2,6 +2,7 @@
 //!
 //! They name the gateway's usual ports, so one of them runs at a time, and nothing else may listen there.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -37,6 +38,10 @@ fn script(page: &str) -> String {
 
 /// Runs a page. `pip install onceward` finds the wheel that was just built.
 fn follow(page: &str, variables: &[(&str, &str)]) {
+    for port in [7070, 7071, 7080] {
+        let free = TcpListener::bind(("127.0.0.1", port));
+        assert!(free.is_ok(), "port {port} is taken: {page} names it, as a reader finds it; end what listens there");
+    }
     let folder = tempfile::tempdir().expect("an empty folder");
     let began = SystemClock.uptime();
     let mut shell = Command::new("timeout");

@@ -40,7 +40,7 @@ fn a_hosts_configuration_becomes_one_that_check_accepts_and_the_gateway_serves()
     assert_eq!(reads("broken"), [""; 0], "what could not be asked writes");
     assert_eq!(table["mcp"]["memory"]["refusals"].as_str(), Some("memory"));
     assert!(!text.contains("hunter2"), "{text}");
-    let secret = folder.join("onceward-secrets/memory.api_key");
+    let secret = folder.join("onceward-secrets/memory.API_KEY");
     assert_eq!(std::fs::read_to_string(&secret).expect("kept"), "hunter2");
     assert_eq!(secret.metadata().expect("there").permissions().mode() & 0o777, 0o600);
     assert!(made.out.contains("http://127.0.0.1:7070/mcp") && made.out.contains(".mcp.json"), "{}", made.out);
