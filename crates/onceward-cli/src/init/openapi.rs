@@ -75,7 +75,8 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
     let contract = if all_keyed { "ietf.idempotency_key" } else { "none" };
     let (auth, variable) = auth_of(&document, &name).unzip();
     if auth.is_none() && members(&document["components"]["securitySchemes"]).next().is_some() {
-        plan.notes.push("its credential is of a kind that is not written here; give the destination its auth (docs/configuration.md)".to_owned());
+        let note = "its credential is of a kind that is not written here; give the destination its auth (docs/configuration.md)";
+        plan.notes.push(note.to_owned());
     }
     plan.apis.push(Api { name, url, contract, auth, variable, tools });
     Ok(plan)

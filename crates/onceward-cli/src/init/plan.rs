@@ -140,11 +140,12 @@ impl Plan {
             Host::Mcp { member, file } if file.ends_with("claude_desktop_config.json") => {
                 let output = output.display();
                 format!(
-                    "1. This host starts its servers itself. Make a token for it:\n     onceward token create --config {output} --tenant main \
-                     --principal claude --role agent\n\
-                     2. In {file}, put this in the place of the servers:\n     {{ \"{member}\": {{ \"onceward\": {{ \"command\": \"onceward\", \
-                     \"args\": [\"serve\", \"--stdio\", \"--config\", \"{output}\"],\n         \"env\": {{ \"ONCEWARD_TOKEN\": \"ow_agent_…\" }} \
-                     }} }} }}\n\
+                    "1. This host starts its servers itself. Make a token for it:\n     \
+                     onceward token create --config {output} --tenant main --principal claude --role agent\n\
+                     2. In {file}, put this in the place of the servers:\n     \
+                     {{ \"{member}\": {{ \"onceward\": {{ \"command\": \"onceward\", \
+                     \"args\": [\"serve\", \"--stdio\", \"--config\", \"{output}\"],\n         \
+                     \"env\": {{ \"ONCEWARD_TOKEN\": \"ow_agent_…\" }} }} }} }}\n\
                      3. Start the host again. It is the only one that may use this ledger; several hosts share a gateway over HTTP."
                 )
             }
