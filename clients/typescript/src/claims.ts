@@ -8,7 +8,7 @@ import { deliver, EVIDENCE, WITH_IDENTITY } from "./delivery.js";
 import type { Members } from "./envelope.js";
 import { GatewayUnreachable, OperationInProgress, Refused, type Ended } from "./errors.js";
 import { statusOf } from "./status.js";
-import { operationPath, type Wire } from "./wire.js";
+import { operationPath, type Request, type Wire } from "./wire.js";
 
 /** A call of an own function, as the ledger is told of it. */
 export interface Claim {
@@ -92,13 +92,29 @@ async function claimNow(wire: Wire, asked: Claim): Promise<Held | Answer> {
   };
   const body = `{"arguments":${asked.argumentsText},${JSON.stringify(rest).slice(1)}`;
   const elapsedMs = stopwatch();
-  const request = { method: "POST", path: "/v1/claims", body, withinMs: CLAIM_WITHIN_MS, signal: asked.signal } as const;
-  const reply = await deliver(wire, request, WITH_IDENTITY);
+  const request = { method: "POST", path: "/v1/claims", body, withinMs: CLAIM_WITHIN_MS } as const;
+  asked.signal?.throwIfAborted();
+  const reply = await deliver(wire, { ...request, signal: asked.signal }, WITH_IDENTITY).catch((error: unknown) => {
+    // Whoever asked does not wait for this. Without it a grant that is on its way would become unknown.
+    if (asked.signal?.aborted) void giveBackIfGranted(wire, request, asked.operationId);
+    throw error;
+  });
   if (reply.status !== 201) return answerOf(reply);
   if (!isGrantOf(reply.members, asked.operationId)) {
     throw new GatewayUnreachable("What answered 201 is no grant of this claim. The function did not run.", { mayHaveBeenSent: true });
   }
   return new Held(reply.members, elapsedMs());
+}
+
+/** Nobody knows whether a claim was granted whose asking was aborted: asks once more, and settles it as not run. Never throws. */
+async function giveBackIfGranted(wire: Wire, request: Request, operationId: string): Promise<void> {
+  try {
+    const reply = await deliver(wire, { ...request, withinMs: SETTLE_WITHIN_MS }, WITH_IDENTITY);
+    if (reply.status !== 201 || !isGrantOf(reply.members, operationId)) return;
+    await settle(wire, new Held(reply.members, 0), { ended: "nothing_sent" });
+  } catch {
+    // Then it becomes unknown by itself.
+  }
 }
 
 /** Whatever answers 201 and is no grant of this claim runs nothing. Only an observing gateway goes on under a spare id. */

@@ -318,6 +318,26 @@ test("an_effects_name_of_any_kind_is_recorded_as_text", async () => {
   }
 });
 
+test("a_claim_that_is_aborted_while_its_grant_is_on_the_way_is_given_back", async () => {
+  const abort = new AbortController();
+  const reason = new Error("enough");
+  const aborting = bench.client();
+  const whole = aborting.transport;
+  aborting.transport = async (url, init) => {
+    const response = await whole(url, { ...init, signal: null });
+    if (abort.signal.aborted) return response;
+    abort.abort(reason);
+    throw reason;
+  };
+  const run = counted(() => "done");
+  const make = aborting.operation("given_back", {}, run);
+  await assert.rejects(make({}, { operation: "back-1", signal: abort.signal }), reason);
+  await until("it was given back", async () => (await state("back-1").catch(() => null))?.state === "approved");
+  assert.equal(run.runs, 0);
+  assert.equal(await make({}, { operation: "back-1" }), "done");
+  assert.equal((await state("back-1")).operation["attempts"], 2);
+});
+
 test("an_aborted_run_settles_as_failed_and_throws_what_the_function_threw", async () => {
   const abort = new AbortController();
   const make = client.operation("abortable", {}, async (_args: object, { signal }) => {

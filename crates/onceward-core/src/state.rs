@@ -265,6 +265,9 @@ pub struct Disproved {
     pub claimed_at: Timestamp,
     /// The latest moment at which its first byte may have left.
     pub send_before: Timestamp,
+    /// Who held it, where it went from their hands straight to this finding: the same claim, asked for once more, is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerId>,
     /// What is known.
     pub finding: Finding,
     /// Why it had been uncertain before that was known; `None` where it never was. It says what the destination may have

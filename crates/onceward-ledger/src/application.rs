@@ -227,6 +227,10 @@ impl Ledger {
                         {
                             return Err(LedgerError::OtherRunner { made_for: "the gateway" });
                         }
+                        // A copy of a request that its sender has had answered and given back: it has no one who would run it.
+                        Decision::Ready if self.inner.was_its_claim(&operation, &terms) => {
+                            return Err(LedgerError::ClaimLost);
+                        }
                         Decision::Ready => {
                             let another_version = operation.history.approved_by.is_some()
                                 && operation.binding.tool_version != call.tool_version;
@@ -428,6 +432,15 @@ impl Inner {
             }
             _ => false,
         }
+    }
+
+    /// Whether a claim with this token was granted and given back. One that had not begun is granted anew: nobody ran on it.
+    fn was_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
+        let Some(token) = terms.token.as_ref().filter(|_| terms.dispatch == DispatchMark::WithClaim) else {
+            return false;
+        };
+        let owner = self.token_owner(operation, token);
+        operation.history.disproved.iter().any(|one| one.owner.as_ref() == Some(&owner))
     }
 
     fn granted(&self, operation: Operation) -> ClaimAnswer {

@@ -83,6 +83,7 @@ saved = { 2xx = "stored", 500 = "SAVED" }
             outbound_key: None,
             claimed_at: Timestamp::from_micros(0),
             send_before: Timestamp::from_micros(1),
+            owner: None,
             finding,
             cause,
         }

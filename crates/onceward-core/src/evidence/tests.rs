@@ -134,6 +134,7 @@ fn the_horizon_is_counted_from_the_first_claim_that_may_have_shown_the_key() {
         outbound_key: Some(key()),
         claimed_at: second(0),
         send_before: second(10),
+        owner: None,
         finding,
         cause: None,
     };

@@ -40,6 +40,7 @@ pub(super) fn disproved(attempt: &Attempt, finding: Finding) -> Disproved {
         outbound_key: attempt.outbound_key.clone(),
         claimed_at: attempt.claimed_at,
         send_before: attempt.send_before,
+        owner: Some(attempt.owner.clone()),
         finding,
         cause: None,
     }
@@ -78,6 +79,7 @@ pub(super) fn disprove(
             outbound_key: one.outbound_key,
             claimed_at: one.claimed_at,
             send_before: one.send_before,
+            owner: None,
             finding,
             cause: Some(one.cause),
         });

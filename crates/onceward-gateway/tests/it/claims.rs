@@ -186,6 +186,20 @@ async fn a_claim_whose_answer_was_lost_is_given_again_to_its_token_and_to_nobody
 }
 
 #[tokio::test]
+async fn a_copy_of_a_claim_that_was_given_back_is_granted_to_nobody() {
+    const MINE: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    const NEXT: &str = "11111111111111111111111111111111";
+    let bench = Bench::start().await;
+    let asked = |token: &str| with(with(claim("c-1"), "token", json!(token)), "begin", json!(true));
+    let first = granted(&bench.agent, asked(MINE)).await;
+    let nothing = with(holder(&first), "ended", json!("nothing_sent"));
+    bench.agent.post("/v1/claims/c-1/settlement", nothing).await.is(503, "not_dispatched");
+    // It was on its way all the time. A grant would be nobody's, and the operation unknown in the end.
+    bench.agent.post("/v1/claims", asked(MINE)).await.is(409, "claim_lost");
+    assert_eq!(granted(&bench.agent, asked(NEXT)).await["attempt"], 2);
+}
+
+#[tokio::test]
 async fn a_result_that_is_null_is_a_result() {
     let bench = Bench::start().await;
     let held = granted(&bench.agent, with(claim("c-1"), "begin", json!(true))).await;

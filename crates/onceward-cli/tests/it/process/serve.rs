@@ -37,7 +37,8 @@ async fn the_quickstart_prints_tokens_once_and_the_call_that_it_shows_makes_one_
     assert_eq!(gateway.terminate(), 0, "SIGTERM is an orderly end");
 
     let again = Server::start(folder.path(), &QUICKSTART, LAST_LINE);
-    assert!(!again.welcome.contains("ow_agent_"), "tokens are shown once: {}", again.welcome);
+    let token = again.welcome.replace("ow_agent_…", "").contains("ow_agent_");
+    assert!(!token, "tokens are shown once: {}", again.welcome);
     let shown = ask(folder.path(), &again, &agent, &["operations", "show", "ticket-1", "--json"]);
     assert_eq!(shown.json()["status"]["outcome"], "replayed", "the ledger is the same: {shown:?}");
 }
