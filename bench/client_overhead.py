@@ -1,6 +1,6 @@
 """What an own function costs through the Python client, beside a bare HTTP call, at one caller on loopback.
 
-    target/venv/client/bin/python bench/client_overhead.py target/packages/onceward
+    python bench/client_overhead.py target/release/onceward
 
 Everything is measured in one run, in turns, against one gateway with a SQLite ledger in a folder of its own (synchronous=FULL). Figures are
 of this machine on this day; quote the ratios.
