@@ -22,6 +22,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/x"
         self.connections = 0
         self.requests: list[bytes] = []
+        self.ended = threading.Semaphore(0)
         self._answers = answers
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -38,6 +39,7 @@ class Server:
                 if None in pieces:
                     break
             connection.close()
+            self.ended.release()
 
 
 @pytest.fixture
@@ -90,6 +92,7 @@ def test_a_connection_that_the_gateway_closed_meanwhile_is_not_used_again(
 ) -> None:
     server = Server([[OK, None], [OK]])
     assert ask(server).read() == b"ok"
+    assert server.ended.acquire(timeout=5)
     assert ask(server).read() == b"ok"
     assert server.connections == 2
 

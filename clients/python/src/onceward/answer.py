@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._wire import Reply
-from .envelope import Envelope, Receipt
+from .envelope import Envelope, Receipt, Told
 from .errors import Refused, of_envelope
 
 
@@ -38,61 +38,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(Told):
     """How an operation stands: what a repetition of its call would be told, and what a person needs to judge it."""
 
     envelope: Envelope
     operation: Mapping[str, Any]
     """The row as the gateway shows it: tool, arguments, uncertain attempts, times."""
     raw: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def outcome(self) -> str:
-        return self.envelope.outcome
-
-    @property
-    def operation_id(self) -> str | None:
-        return self.envelope.operation_id
-
-    @property
-    def state(self) -> str | None:
-        return self.envelope.state
-
-    @property
-    def attempts(self) -> int:
-        return self.envelope.attempts
-
-    @property
-    def dispatched(self) -> str:
-        return self.envelope.dispatched
-
-    @property
-    def replayed(self) -> bool:
-        return self.envelope.replayed
-
-    @property
-    def next_action(self) -> str | None:
-        return self.envelope.next_action
-
-    @property
-    def check_after(self) -> str | None:
-        return self.envelope.check_after
-
-    @property
-    def settles_by(self) -> str | None:
-        return self.envelope.settles_by
-
-    @property
-    def message(self) -> str:
-        return self.envelope.message
-
-    @property
-    def disagreement(self) -> str | None:
-        return self.envelope.disagreement
-
-    @property
-    def receipt(self) -> Receipt | None:
-        return self.envelope.receipt
 
 
 @dataclass(frozen=True)

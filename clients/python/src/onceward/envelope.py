@@ -98,3 +98,57 @@ class Envelope:
             receipt=None if sent is None else Receipt.read(sent),
             raw=raw,
         )
+
+
+class Told:
+    """What carries an envelope says the same of the operation as that does."""
+
+    envelope: Envelope
+
+    @property
+    def outcome(self) -> str:
+        return self.envelope.outcome
+
+    @property
+    def operation_id(self) -> str | None:
+        return self.envelope.operation_id
+
+    @property
+    def state(self) -> str | None:
+        return self.envelope.state
+
+    @property
+    def attempts(self) -> int:
+        return self.envelope.attempts
+
+    @property
+    def dispatched(self) -> str:
+        return self.envelope.dispatched
+
+    @property
+    def replayed(self) -> bool:
+        return self.envelope.replayed
+
+    @property
+    def next_action(self) -> str | None:
+        return self.envelope.next_action
+
+    @property
+    def check_after(self) -> str | None:
+        return self.envelope.check_after
+
+    @property
+    def settles_by(self) -> str | None:
+        return self.envelope.settles_by
+
+    @property
+    def message(self) -> str:
+        return self.envelope.message
+
+    @property
+    def disagreement(self) -> str | None:
+        return self.envelope.disagreement
+
+    @property
+    def receipt(self) -> Receipt | None:
+        return self.envelope.receipt

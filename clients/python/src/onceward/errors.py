@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .envelope import Envelope, Receipt
+from .envelope import Envelope, Told
 
 
 class OncewardError(Exception):
     """Whatever this client raises of its own."""
 
 
-class OperationError(OncewardError):
+class OperationError(Told, OncewardError):
     """The operation answered, and not with a receipt. An outcome that this version does not know is of this class."""
 
     def __init__(self, envelope: Envelope) -> None:
@@ -26,38 +26,6 @@ class OperationError(OncewardError):
     def __str__(self) -> str:
         name = self.envelope.operation_id
         return f"{self.outcome}{f' ({name})' if name else ''}: {self.envelope.message}"
-
-    @property
-    def outcome(self) -> str:
-        return self.envelope.outcome
-
-    @property
-    def operation_id(self) -> str | None:
-        return self.envelope.operation_id
-
-    @property
-    def message(self) -> str:
-        return self.envelope.message
-
-    @property
-    def next_action(self) -> str | None:
-        return self.envelope.next_action
-
-    @property
-    def check_after(self) -> str | None:
-        return self.envelope.check_after
-
-    @property
-    def settles_by(self) -> str | None:
-        return self.envelope.settles_by
-
-    @property
-    def dispatched(self) -> str:
-        return self.envelope.dispatched
-
-    @property
-    def receipt(self) -> Receipt | None:
-        return self.envelope.receipt
 
 
 class OperationUnknown(OperationError):
