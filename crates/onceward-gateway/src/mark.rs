@@ -164,10 +164,17 @@ impl MarkFile {
         // Gateways of one configuration keep one mark, and one that ends may still keep it beside the one that starts.
         let write = WRITES.fetch_add(1, Ordering::Relaxed);
         beside.push(format!(".new-{}-{write}", std::process::id()));
-        let mut file = File::create(&beside)?;
-        file.write_all(&serde_json::to_vec(mark)?)?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &self.path)
+        let written = (|| {
+            let mut file = File::create(&beside)?;
+            file.write_all(&serde_json::to_vec(mark)?)?;
+            file.sync_all()?;
+            std::fs::rename(&beside, &self.path)
+        })();
+        if written.is_err() {
+            // The mark is kept many times an hour, and a full disk is no place for what each of them leaves.
+            let _ = std::fs::remove_file(&beside);
+        }
+        written
     }
 
     /// Whether the ledger that is there is the one of the mark that was read, and has all that the mark had seen. The mark is to
@@ -272,5 +279,15 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert!(matches!(MarkFile::at(path.clone()).read(), Err(WentBack::Unreadable { .. })), "{text}");
         }
+    }
+
+    #[test]
+    fn a_mark_that_cannot_be_kept_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.mark");
+        std::fs::create_dir(&path).unwrap();
+        let kept = MarkFile::at(path).keep(&LedgerId("a".to_owned()), &position(1, 1));
+        assert!(matches!(kept, Err(WentBack::Unwritable { .. })), "{kept:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

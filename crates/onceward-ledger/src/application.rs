@@ -214,7 +214,7 @@ impl Ledger {
                         decision if is_the_dispatchers(&operation, &decision) => {
                             return Ok(ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater))));
                         }
-                        Decision::InProgress if self.inner.is_its_claim(&operation, &terms) => {
+                        Decision::InProgress if self.inner.is_its_claim(&operation, allowed, &terms) => {
                             return Ok(self.inner.granted(operation));
                         }
                         // Its key, its request and its approval are for the destination it was made for.
@@ -232,6 +232,10 @@ impl Ledger {
                             return Err(LedgerError::ClaimLost);
                         }
                         Decision::Ready => {
+                            if let Some(beside) = self.inner.carried_on_by(&operation).await? {
+                                key = beside.key;
+                                continue;
+                            }
                             let another_version = operation.history.approved_by.is_some()
                                 && operation.binding.tool_version != call.tool_version;
                             if another_version || call.is_let_through_by_observing(&operation) {
@@ -348,14 +352,17 @@ impl Ledger {
         let next_check = self.inner.check_after(&operation, &seen, None).await.unwrap_or_default();
         let seen = Observation { next_check, ..seen };
         let actor = format!("principal:{}", allowed.principal());
-        match self.inner.record(&key, &actor, seen.clone()).await? {
-            Recorded::Done(operation) => Ok(told(&operation, Role::Executor)),
+        let recorded = match self.inner.record(&key, &actor, seen.clone()).await? {
             Recorded::Refused(Refusal::ClaimLost, _) => {
                 let late = Observation { source: Source::LateAnswer, ..seen };
-                match self.inner.record(&key, &actor, late).await? {
-                    Recorded::Done(operation) => Ok(told(&operation, Role::Executor)),
-                    Recorded::Refused(refusal, _) => Err(LedgerError::Illegal(refusal)),
-                }
+                self.inner.record(&key, &actor, late).await?
+            }
+            recorded => recorded,
+        };
+        match recorded {
+            Recorded::Done(operation) => {
+                self.inner.conclude_observed(&operation).await;
+                Ok(told(&operation, Role::Executor))
             }
             Recorded::Refused(refusal, _) => Err(LedgerError::Illegal(refusal)),
         }
@@ -418,15 +425,21 @@ impl Inner {
         }
     }
 
-    /// Whether the attempt that is pending was claimed with this token, and its holder may still begin.
-    pub(crate) fn is_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
+    /// Whether the attempt that is pending was claimed by this principal with this token, and its holder may still begin.
+    pub(crate) fn is_its_claim(
+        &self,
+        operation: &Operation,
+        allowed: &Authorized<Execute>,
+        terms: &ClaimTerms,
+    ) -> bool {
         match (&operation.state, &terms.token) {
             (State::Pending(pending), Some(token)) => {
                 let begun = match terms.dispatch {
                     DispatchMark::WithClaim => pending.attempt.begun_at.is_some(),
                     DispatchMark::Announced => pending.attempt.begun_at.is_none(),
                 };
-                pending.attempt.owner == self.token_owner(operation, token)
+                operation.terms.principal == *allowed.principal()
+                    && pending.attempt.owner == self.token_owner(operation, token)
                     && begun
                     && self.clock.now() < pending.attempt.send_before
             }

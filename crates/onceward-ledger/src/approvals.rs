@@ -61,7 +61,11 @@ impl Ledger {
     pub async fn approve(&self, grant: &Grant, id: &OperationId, expects: Expects) -> Result<Operation, LedgerError> {
         let (operation, _) = self.find(grant, id).await?;
         let allowed = grant.to_approve(&operation)?;
-        if let Some(other) = self.inner.unresolved_beside(&operation).await? {
+        let beside = match self.inner.unresolved_beside(&operation).await? {
+            Some(other) => Some(other),
+            None => self.inner.carried_on_by(&operation).await?,
+        };
+        if let Some(other) = beside {
             return Err(LedgerError::Unresolved { id: other.key.id });
         }
         let event = Event::Approve { by: allowed.principal().clone() };

@@ -40,10 +40,11 @@ pub enum LedgerError {
          sent: withdraw it, and ask for approval of a new operation"
     )]
     ApprovalVoid,
-    /// An operation that it may be repeating is not settled. No approval releases anything beside it.
+    /// An operation that it may be repeating is not settled, or was sent in its place in observe mode. No approval releases anything
+    /// beside it.
     #[error(
-        "operation {id} is not settled, and this one may be its repetition; nothing was sent and nothing changed. Find out what \
-         became of it first"
+        "operation {id} may have done the same already, or has done it in observe mode; nothing was sent and nothing changed. Find out \
+         what became of it first"
     )]
     Unresolved {
         /// Which.

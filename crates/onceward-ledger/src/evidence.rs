@@ -139,7 +139,7 @@ impl Inner {
             let held = self.store.keys_held(KEYS_HELD_MAX).await?;
             let sent = |mark: &Mark| match mark {
                 Mark::Key(key) => held.contains(key),
-                Mark::Handle(_) => false,
+                Mark::Handle(_) | Mark::Beside(_) => false,
             };
             // Of more attempts than are looked at, it may be any.
             let all_seen = held.len() < usize::try_from(KEYS_HELD_MAX).unwrap_or(usize::MAX);
@@ -168,6 +168,8 @@ impl Inner {
                 match mark {
                     // Our own name says more than theirs.
                     Mark::Key(_) => drop(keys.insert(key, NamedBy::Key)),
+                    // No destination speaks of what we sent beside what.
+                    Mark::Beside(_) => {}
                     Mark::Handle(_) => drop(keys.entry(key).or_insert(NamedBy::Handle)),
                 }
             }

@@ -44,6 +44,8 @@ impl Ledger {
         wait: Duration,
     ) -> Result<Envelope, LedgerError> {
         let answered = self.execute_here(allowed, call, destination, wait).await;
+        // It was made in observe mode, perhaps; this call was not.
+        let answered = answered.map(|envelope| Envelope { observed: None, ..envelope });
         self.inner.metrics.called(allowed.tool(), &answered);
         answered
     }
@@ -93,6 +95,7 @@ impl Ledger {
                         }
                         Resumed::Moved => {}
                         Resumed::Stays(operation) => return Ok(told(&operation, Role::Repeater)),
+                        Resumed::CarriedOn(beside) => key = beside.key,
                         Resumed::Suspected(earlier) => {
                             return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier)));
                         }
@@ -143,6 +146,8 @@ pub(crate) enum Resumed {
     Moved,
     /// Nothing permits a dispatch; it stays where it is.
     Stays(Box<Operation>),
+    /// This one was sent in its place in observe mode, and did it or may have: whoever repeats the one goes on with the other.
+    CarriedOn(Box<Operation>),
     /// This one may have had its effect, and the operation may be its repetition. No approval releases it (R19).
     Suspected(Box<Operation>),
 }
@@ -298,6 +303,9 @@ impl Inner {
         let known = call.known(destination);
         let (claim, window) = match decision {
             Decision::Ready => {
+                if let Some(beside) = self.carried_on_by(operation).await? {
+                    return Ok(Resumed::CarriedOn(Box::new(beside)));
+                }
                 if !known.is_as_approved(operation) || call.is_let_through_by_observing(operation) {
                     return Err(LedgerError::ApprovalVoid);
                 }
@@ -434,7 +442,10 @@ impl Inner {
         let run = Run { inner: Arc::clone(self), tool: call.known(destination) };
         self.runtime.spawn(Box::pin(async move {
             match run.drive(held, operation, window).await {
-                Ok(operation) => seat.leave(operation),
+                Ok(operation) => {
+                    run.inner.conclude_observed(&operation).await;
+                    seat.leave(operation);
+                }
                 Err(error) => tracing::error!(%error, "an attempt could not be settled; recovery will take it"),
             }
             drop(permit);

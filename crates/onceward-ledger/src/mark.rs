@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use onceward_core::event::Cause;
-use onceward_core::key::OutboundKey;
+use onceward_core::key::{OperationKey, OutboundKey};
 use onceward_core::operation::Operation;
 use sha2::{Digest, Sha256};
 
@@ -15,25 +15,38 @@ pub enum Mark {
     Key(OutboundKey),
     /// What the destination called the work it accepted.
     Handle(String),
+    /// The operation beside which it was sent in observe mode.
+    Beside(OperationKey),
 }
 
 impl Mark {
     /// What a store keeps of it: a hash, since a handle may be of any length and is not ours to repeat.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        let (domain, text) = match self {
-            Self::Key(key) => (&b"onceward mark key v1\0"[..], key.as_str()),
-            Self::Handle(handle) => (&b"onceward mark handle v1\0"[..], handle.as_str()),
-        };
         let mut hash = Sha256::new();
-        hash.update(domain);
-        hash.update(text.as_bytes());
+        match self {
+            Self::Key(key) => {
+                hash.update(b"onceward mark key v1\0");
+                hash.update(key.as_str());
+            }
+            Self::Handle(handle) => {
+                hash.update(b"onceward mark handle v1\0");
+                hash.update(handle);
+            }
+            Self::Beside(key) => {
+                hash.update(b"onceward mark beside v1\0");
+                // No tenant's name has a line break in it.
+                hash.update(key.tenant.as_str());
+                hash.update(b"\n");
+                hash.update(key.id.as_str());
+            }
+        }
         hash.finalize().into()
     }
 }
 
 /// By what this operation must be found from now on: the keys of its attempts that are or were uncertain, or that are disproved,
-/// and the handles of accepted work. None for an operation that was claimed and then succeeded, so that it pays nothing.
+/// the handles of accepted work, and what it was sent beside. None for an operation that was claimed and then succeeded, so that it pays nothing.
 ///
 /// A store adds them in the transaction that writes the operation, and keeps those it has.
 #[must_use]
@@ -43,6 +56,8 @@ pub fn marks(operation: &Operation) -> BTreeSet<Mark> {
         marks.extend(one.outbound_key.clone().map(Mark::Key));
         marks.extend(handle(&one.cause).map(|handle| Mark::Handle(handle.to_owned())));
     }
+    let met = operation.terms.sighting.as_ref().and_then(|sighting| sighting.met.clone());
+    marks.extend(met.map(|id| Mark::Beside(OperationKey { tenant: operation.key.tenant.clone(), id })));
     marks.extend(operation.history.disproved.iter().filter_map(|one| one.outbound_key.clone().map(Mark::Key)));
     marks
 }

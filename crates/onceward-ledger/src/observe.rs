@@ -2,8 +2,8 @@
 //!
 //! The first call of an intention becomes an operation as it always does. A call that would have been blocked is made all the same, as an
 //! operation of its own under a spare id, which says what it would have come to and which operation it met. So the next call is
-//! judged against the same ledger as it would be without observing, and nothing that is known of an operation is ever touched by a
-//! call that was only forwarded.
+//! judged against the same ledger as it would be without observing. A call that was sent beside an operation of the same intention
+//! and done is evidence about that one, and once the rules bind, nothing is sent that one beside it may have done.
 
 mod overheard;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use onceward_core::classify::{AttemptFacts, Observed as Seen, classify};
 use onceward_core::code::Code;
 use onceward_core::decide::{Conflict, Decision, Request, decide};
-use onceward_core::event::{About, Observation, Source, Verdict};
+use onceward_core::event::{About, CloseReason, Event, Observation, Source, Verdict};
 use onceward_core::key::{AttemptNumber, Generation, OperationId, OperationKey, OutboundKey};
 use onceward_core::operation::Operation;
 use onceward_core::outcome::{AnswerSource, Dispatched, Envelope, NextAction, Observed, Outcome, Role, report};
@@ -31,6 +31,8 @@ use crate::error::LedgerError;
 use crate::execute::{Opened, Resumed, is_the_dispatchers, told};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
+use crate::mark::Mark;
+use crate::store::{Command, Expects, Priority, Step};
 
 /// How a call is observed.
 #[derive(Clone, Debug)]
@@ -79,7 +81,11 @@ impl Ledger {
             }
             answered => answered,
         };
-        let answered = answered.map(|envelope| overheard.completed(envelope));
+        let sent = || Observed { would: WouldBe::Sent.name().to_owned(), met: None };
+        let answered = answered.map(|envelope| {
+            let envelope = overheard.completed(envelope);
+            Envelope { observed: envelope.observed.or_else(|| Some(sent())), ..envelope }
+        });
         self.inner.metrics.called(allowed.tool(), &answered);
         answered
     }
@@ -102,9 +108,10 @@ impl Ledger {
             None => watch.spare.clone(),
         };
         let watch = Watch { spare, ..watch };
-        let met = self.inner.look(&call.key(allowed)).await?;
+        let key = call.key(allowed);
+        let met = self.inner.look(&key).await?;
         if let Some(operation) = met
-            && !self.inner.is_its_claim(&operation, &terms)
+            && !self.inner.is_its_claim(&operation, allowed, &terms)
             && !self.inner.is_free(allowed, &call, &operation)?
         {
             let sighting = self.inner.sight(allowed, &call, &watch, &operation, None).await?;
@@ -113,11 +120,18 @@ impl Ledger {
         let would = match self.claim(allowed, first(&call, &watch), terms.clone()).await {
             Ok(ClaimAnswer::Answered(envelope)) => (WouldBe::Told(envelope.outcome), envelope.operation_id),
             Err(LedgerError::OtherRunner { .. } | LedgerError::ApprovalVoid) => {
-                (WouldBe::Refused(Code::IllegalMove), Some(call.identity.id().clone()))
+                (WouldBe::Refused(Code::IllegalMove), Some(key.id.clone()))
             }
             granted => return granted,
         };
-        let sighting = Sighting { would: would.0, met: would.1, key: None };
+        // Its own, which somebody else was faster to claim, or one that it looks like.
+        let sighting = match self.inner.look(&key).await? {
+            Some(operation) => {
+                let seen = self.inner.sight(allowed, &call, &watch, &operation, None).await?;
+                Sighting { would: if seen.would.is_blocked() { seen.would } else { would.0 }, ..seen }
+            }
+            None => Sighting { would: would.0, met: would.1, key: None },
+        };
         self.claim(allowed, beside(&call, &watch, sighting), terms).await
     }
 }
@@ -171,21 +185,16 @@ impl Inner {
         let mut next = first(call, watch);
         let mut key = next.key(allowed);
         for _ in 0..limits::RACES_MAX {
-            let running = WouldBe::Told(Outcome::InProgress);
             let this = Arc::new(next.clone());
             let sighting = match self.look(&key).await? {
                 None => match self.opened(allowed, &this, destination).await? {
-                    Opened::Running(result) => {
-                        let told = self.outcome(&key, result, until).await?;
-                        self.tell_the_met(allowed, &next, &told).await;
-                        return Ok(told);
-                    }
+                    Opened::Running(result) => return self.outcome(&key, result, until).await,
                     Opened::Waiting(operation) => return Ok(told(&operation, Role::Executor)),
                     // Somebody else was faster, and is looked at.
                     Opened::Exists => continue,
                     Opened::Joined(_) => {
-                        let sent = self.secret.outbound_key(&key, Generation(1));
-                        met(running, key.id.clone(), Some(sent))
+                        self.inserted(&key).await?;
+                        continue;
                     }
                     Opened::Suspected(earlier) if self.goes_on_with(allowed, call, &earlier)? => {
                         key = earlier.key;
@@ -198,8 +207,14 @@ impl Inner {
                     match self.resumed(&operation, &Decision::Ready, &this, destination).await {
                         Ok(Resumed::Running(result)) => return self.outcome(&key, result, until).await,
                         Ok(Resumed::Moved) => continue,
-                        Ok(Resumed::Joined(_)) => met(running, key.id.clone(), Some(self.key_in_use(&operation))),
+                        Ok(Resumed::Joined(_)) => {
+                            let running = WouldBe::Told(Outcome::InProgress);
+                            met(running, key.id.clone(), Some(self.key_in_use(&operation)))
+                        }
                         Ok(Resumed::Suspected(earlier)) => duplicate(*earlier),
+                        Ok(Resumed::CarriedOn(_)) => {
+                            self.sight(allowed, call, watch, &operation, Some(destination)).await?
+                        }
                         Ok(Resumed::Stays(_)) | Err(LedgerError::OtherRunner { .. } | LedgerError::ApprovalVoid) => {
                             met(WouldBe::Refused(Code::IllegalMove), key.id.clone(), Some(self.key_in_use(&operation)))
                         }
@@ -221,33 +236,104 @@ impl Inner {
         Ok(decision == Decision::Ready && !is_the_dispatchers(operation, &decision))
     }
 
+    /// Waits until the operation is there that another call of this process is about to insert, or is not going to be.
+    async fn inserted(&self, key: &OperationKey) -> Result<(), LedgerError> {
+        let mut pause = limits::POLL_FIRST;
+        while self.running.contains(key) && self.look(key).await?.is_none() {
+            self.runtime.sleep(pause).await;
+            pause = (pause * 2).min(limits::POLL_MAX);
+        }
+        Ok(())
+    }
+
+    /// What follows once an attempt of a call that was only observed has ended.
+    pub(crate) async fn conclude_observed(&self, operation: &Operation) {
+        let Some(sighting) = &operation.terms.sighting else { return };
+        let is_nobodys = sighting.is_beside_another() || operation.terms.suspicion.is_some();
+        match &operation.state {
+            State::Succeeded(_) => self.tell_the_met(operation, sighting).await,
+            // No caller knows its id, and enforced it may not be sent: it would hold back what is like it for nothing.
+            State::Approved(_) if sighting.would.is_blocked() && is_nobodys => {
+                let step = Step {
+                    key: operation.key.clone(),
+                    events: vec![Event::Close(CloseReason::Withdrawn)],
+                    actor: format!("owner:{}", self.owner),
+                    expects: Expects::Version(operation.journal.seq),
+                };
+                if let Err(error) = self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await {
+                    tracing::warn!(key = %operation.key, %error, "an observed call that was not sent could not be closed");
+                }
+            }
+            State::Approved(_)
+            | State::Proposed(_)
+            | State::Pending(_)
+            | State::Unknown(_)
+            | State::Rejected(_)
+            | State::Closed(_) => {}
+        }
+    }
+
     /// A call that was sent beside its operation and succeeded is evidence about that one: the intention is carried out, and whoever
     /// repeats it once the rules bind must be told so. It settles what is unknown, and contradicts what was refused or closed.
-    async fn tell_the_met(&self, allowed: &Authorized<Execute>, call: &Call, told: &Envelope) {
-        let Some(Sighting { met: Some(met), key: Some(_), would }) = &call.sighting else { return };
-        let (true, Some(answer), Some(id)) = (told.outcome.is_success(), &told.answer, &told.operation_id) else {
-            return;
-        };
-        if *would == WouldBe::Told(Outcome::Conflict) {
+    async fn tell_the_met(&self, spare: &Operation, sighting: &Sighting) {
+        let (Some(met), Some(_), State::Succeeded(done)) = (&sighting.met, &sighting.key, &spare.state) else { return };
+        let Some(answer) = done.answer.present() else { return };
+        let key = OperationKey { tenant: spare.key.tenant.clone(), id: met.clone() };
+        let Ok(Some(operation)) = self.look(&key).await else { return };
+        if !self.is_one_intention(&operation, spare) {
             return;
         }
-        let key = OperationKey { tenant: allowed.tenant().clone(), id: met.clone() };
-        let Ok(Some(operation)) = self.look(&key).await else { return };
         let attempt = match &operation.state {
             State::Unknown(unknown) => unknown.latest().attempt,
             State::Rejected(_) | State::Closed(_) => AttemptNumber(operation.history.attempts),
             State::Proposed(_) | State::Approved(_) | State::Pending(_) | State::Succeeded(_) => return,
         };
-        let receipt = Receipt { effect_id: None, answer: answer.clone(), received_at: self.clock.now() };
         let seen = Observation {
             about: About::Attempt(attempt),
-            verdict: Verdict::Effect(receipt),
+            verdict: Verdict::Effect(Receipt {
+                effect_id: None,
+                answer: answer.clone(),
+                received_at: done.received_at,
+            }),
             source: Source::LateAnswer,
             next_check: None,
-            note: Some(format!("sent beside it in observe mode, as operation {id}, and done")),
+            note: Some(format!("sent beside it in observe mode, as operation {}, and done", spare.key.id)),
         };
         if let Err(error) = self.record(&key, &format!("owner:{}", self.owner), seen).await {
             tracing::warn!(%key, %error, "what an observed call came to could not be told to the operation that it met");
+        }
+    }
+
+    /// The operation that was sent beside this one in observe mode, for the same intention, and did what it is about or may have. It is
+    /// found by a mark that lies in the commit that made it.
+    pub(crate) async fn carried_on_by(&self, operation: &Operation) -> Result<Option<Operation>, LedgerError> {
+        let beside = self.store.marked(&Mark::Beside(operation.key.clone()), limits::BESIDE_MAX).await?;
+        let all_seen = beside.len() < usize::try_from(limits::BESIDE_MAX).unwrap_or(usize::MAX);
+        let mut last = None;
+        for key in beside {
+            let Some(spare) = self.look(&key).await? else { continue };
+            let may_have_done_it = match &spare.state {
+                State::Pending(_) | State::Unknown(_) | State::Succeeded(_) => true,
+                State::Proposed(_) | State::Approved(_) | State::Rejected(_) | State::Closed(_) => false,
+            };
+            if may_have_done_it && self.is_one_intention(operation, &spare) {
+                return Ok(Some(spare));
+            }
+            last = Some(spare);
+        }
+        // Of more than are looked at, one may have.
+        Ok(last.filter(|_| !all_seen))
+    }
+
+    /// Whether what was sent beside an operation was for its intention: an id may be used again for something else.
+    fn is_one_intention(&self, operation: &Operation, spare: &Operation) -> bool {
+        match spare.binding.arguments.present() {
+            Some(arguments) => {
+                let request = Request { tool: &spare.binding.tool, arguments };
+                // What cannot be compared may be.
+                !matches!(decide(operation, request, &self.keys), Ok(Decision::Conflict(_)))
+            }
+            None => operation.binding.fingerprint == spare.binding.fingerprint,
         }
     }
 
@@ -261,6 +347,12 @@ impl Inner {
         destination: Option<&Arc<dyn Destination>>,
     ) -> Result<Sighting, LedgerError> {
         let request = Request { tool: allowed.tool(), arguments: &call.arguments };
+        let id = operation.key.id.clone();
+        let beside = match decide(operation, request, &self.keys)? {
+            Decision::Ready => self.carried_on_by(operation).await?,
+            _ => None,
+        };
+        let operation = beside.as_ref().unwrap_or(operation);
         let decision = decide(operation, request, &self.keys)?;
         let would = match (&decision, destination) {
             (Decision::Ready, _) if !is_the_dispatchers(operation, &decision) => WouldBe::Sent,
@@ -276,7 +368,7 @@ impl Inner {
             (Decision::Conflict(Conflict::OtherTool), _) | (Decision::Conflict(_), KeyInConflict::New) => None,
             (_, _) => Some(self.key_in_use(operation)),
         };
-        Ok(Sighting { would, met: Some(operation.key.id.clone()), key })
+        Ok(Sighting { would, met: Some(id), key })
     }
 
     /// The key that a repetition of the operation would carry.

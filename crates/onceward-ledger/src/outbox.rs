@@ -246,6 +246,10 @@ impl Inner {
             tracing::warn!(%key, "this entry was approved under another definition, contract, account or request; it waits for a person");
             return Ok(None);
         }
+        if let Some(beside) = self.carried_on_by(&operation).await? {
+            tracing::warn!(%key, beside = %beside.key.id, "this entry was sent beside the outbox in observe mode; it waits for a person");
+            return Ok(None);
+        }
         let (tenant, scope) = (&key.tenant, known.destination.scope());
         if operation.history.attempts > 0 && !self.governor.spend(tenant, scope, Spend::AfterRefusal, now) {
             return Ok(None);

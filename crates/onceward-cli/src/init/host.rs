@@ -12,24 +12,42 @@ use crate::exit::{Exit, Failure};
 /// The members under which hosts list their servers.
 const MEMBERS: [&str; 2] = ["mcpServers", "servers"];
 
-/// Names of variables and headers that hold secrets.
-const SECRET_WORDS: [&str; 15] = [
-    "TOKEN",
-    "KEY",
-    "SECRET",
-    "PASS",
-    "AUTH",
-    "CREDENTIAL",
-    "COOKIE",
-    "BEARER",
-    "DSN",
-    "WEBHOOK",
-    "URL",
-    "URI",
-    "CONN",
-    "CERT",
-    "SIGN",
+/// Words within the names of variables, headers and options that hold secrets.
+const SECRET_WORDS: [&str; 19] = [
+    "TOKEN", "KEY", "SECRET", "PASS", "PWD", "AUTH", "CRED", "COOKIE", "SESSION", "BEARER", "JWT", "DSN", "WEBHOOK",
+    "URL", "URI", "CONN", "CERT", "SIGN", "PHRASE",
 ];
+
+/// The same, where they are a whole word: other names have them within.
+const SECRET_WHOLE_WORDS: [&str; 4] = ["PAT", "PW", "PIN", "OTP"];
+
+/// Names of variables and headers that hold none, whatever their value.
+const HARMLESS_NAMES: [&str; 18] = [
+    "ACCEPT",
+    "AWS_REGION",
+    "CONTENT-TYPE",
+    "DEBUG",
+    "ENVIRONMENT",
+    "HOST",
+    "LANG",
+    "LC_ALL",
+    "LOG_FORMAT",
+    "LOG_LEVEL",
+    "MODE",
+    "NODE_ENV",
+    "PORT",
+    "PYTHONUNBUFFERED",
+    "REGION",
+    "RUST_LOG",
+    "TZ",
+    "USER-AGENT",
+];
+
+/// Characters of a value that may stand in the configuration.
+const HARMLESS_LENGTH_MAX: usize = 80;
+
+/// Characters of one part of a path from which on it may be a credential, when it has letters and digits.
+const RANDOM_LENGTH_MIN: usize = 20;
 
 /// Packages whose refusals are known.
 const KNOWN: [(&str, &str); 5] = [
@@ -56,18 +74,9 @@ pub(super) fn plan(text: &str, file: &Path) -> Result<Plan, Failure> {
         .ok_or_else(|| unusable("it has no member mcpServers".to_owned()))?;
     let mut plan = Plan { host: Host::Mcp { member, file: file.display().to_string() }, ..Plan::default() };
     for (name, entry) in servers {
-        match server(name, entry, &mut plan.notes) {
-            // Two names may be one as a table has it.
-            Ok(Some(mut server)) => {
-                let wanted = server.name.clone();
-                for n in 2.. {
-                    if plan.servers.iter().all(|other| other.name != server.name) {
-                        break;
-                    }
-                    server.name = format!("{wanted}_{n}");
-                }
-                plan.servers.push(server);
-            }
+        let table = free_name(name, &plan.servers);
+        match server(name, table, entry, &mut plan.notes) {
+            Ok(Some(server)) => plan.servers.push(server),
             Ok(None) => {}
             Err(why) => plan.notes.push(format!("the server {name:?} was left out: {why}")),
         }
@@ -78,8 +87,16 @@ pub(super) fn plan(text: &str, file: &Path) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// One entry. None for one that is switched off, or is the gateway itself.
-fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<Server>, String> {
+/// The name of a server as a table has it, and as its secrets' files do. Two names may be one there.
+fn free_name(name: &str, servers: &[Server]) -> String {
+    let wanted = name_of(name);
+    let is_free = |name: &String| servers.iter().all(|other| other.name != *name);
+    let numbered = (2..).map(|n| format!("{wanted}_{n}"));
+    std::iter::once(wanted.clone()).chain(numbered).find(is_free).unwrap_or(wanted)
+}
+
+/// One entry, under the name that it has here. None for one that is the gateway itself.
+fn server(name: &str, table: String, entry: &Value, notes: &mut Vec<String>) -> Result<Option<Server>, String> {
     let entry = entry.as_object().ok_or("it is no object")?;
     if entry.get("disabled").and_then(Value::as_bool) == Some(true) {
         return Err("it is switched off there (disabled)".to_owned());
@@ -87,7 +104,6 @@ fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<S
     if name == "onceward" {
         return Ok(None);
     }
-    let table = name_of(name);
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     let kind = text("type").or_else(|| text("transport"));
     let reach = match (text("command"), text("url").or_else(|| text("serverUrl"))) {
@@ -123,6 +139,12 @@ fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<S
                     url.split('?').next().unwrap_or_default()
                 ));
             }
+            if url.split('/').skip(3).any(looks_random) {
+                notes.push(format!(
+                    "the address of {name:?} has a part that may be a credential, and now stands in the configuration; if it is one, \
+                     keep that file as you keep your secrets"
+                ));
+            }
             let mut headers = settings(&table, entry.get("headers"), notes);
             let bearer = bearer(&table, entry.get("headers"));
             if bearer.is_some() {
@@ -132,10 +154,22 @@ fn server(name: &str, entry: &Value, notes: &mut Vec<String>) -> Result<Option<S
         }
         (None, None) => return Err("it has neither a command nor a url".to_owned()),
     };
-    let about = entry.values().map(Value::to_string).collect::<String>();
-    let refusals = KNOWN.iter().find(|(package, _)| about.contains(package)).map(|(_, set)| *set);
+    let about = match &reach {
+        Reach::Command { words, .. } => words.join(" "),
+        Reach::Url { url, .. } => url.clone(),
+    };
+    let refusals = KNOWN.iter().find(|(package, _)| names(&about, package)).map(|(_, set)| *set);
     let (reads, maybe_reads) = (Vec::new(), Vec::new());
     Ok(Some(Server { name: table, reach, reads, maybe_reads, prefix: String::new(), refusals }))
+}
+
+/// Whether a text has this name, and not only one that it is a part of.
+fn names(text: &str, name: &str) -> bool {
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+        !before.is_some_and(goes_on) && !after.is_some_and(goes_on)
+    })
 }
 
 /// `Authorization: Bearer …` is a credential of its own kind.
@@ -157,45 +191,78 @@ fn settings(server: &str, written: Option<&Value>, notes: &mut Vec<String>) -> B
             let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
             let setting = match variable(&value) {
                 Some(variable) => Setting::Variable(variable),
-                None if is_harmless(name, &value) => Setting::Plain(value),
+                None if is_harmless(name, &without_variables(&value)) => Setting::Plain(value.clone()),
                 None => secret(server, name, &value),
             };
-            if let Setting::Plain(text) = &setting
-                && text.contains("${")
-            {
-                notes.push(format!("{name} of {server:?} has a ${{…}} that your host filled in; write its value"));
+            let place = match &setting {
+                Setting::Plain(_) => Some(format!("[mcp.{server}]")),
+                Setting::Secret { file, .. } => Some(file.clone()),
+                Setting::Variable(_) => None,
+            };
+            if let Some(place) = place.filter(|_| value.contains("${")) {
+                notes.push(format!(
+                    "{name} of {server:?} has a ${{…}} that your host filled in; write its value into {place}"
+                ));
             }
             (name.clone(), setting)
         })
         .collect()
 }
 
+/// A secret, in a file of its own whatever its name is.
 fn secret(server: &str, name: &str, value: &str) -> Setting {
-    // A space is in no name of a variable or header, so that a bearer token has a file of its own.
-    Setting::Secret { file: format!("{FOLDER}/{server}.{}", name.replace([' ', '/'], "-")), value: value.to_owned() }
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name: String =
+        name.chars().map(|c| if plain(c) { c.to_string() } else { format!("%{:02X}", u32::from(c)) }).collect();
+    Setting::Secret { file: format!("{FOLDER}/{server}.{name}"), value: value.to_owned() }
 }
 
 /// Whether a word of a command looks like a secret, or like what is followed by one.
 fn looks_secret(word: &str) -> bool {
     const BEGINNINGS: [&str; 10] =
         ["ghp_", "github_pat_", "sk-", "sk_", "xoxb-", "glpat-", "Bearer ", "AKIA", "Authorization", "://"];
-    let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
-    let option = option.is_some_and(|option| is_secret(option.split('=').next().unwrap_or(option)));
-    option || BEGINNINGS.iter().any(|beginning| word.contains(beginning))
+    let named = word.split_once('=').map(|(name, _)| name).or_else(|| word.starts_with('-').then_some(word));
+    named.is_some_and(is_secret) || BEGINNINGS.iter().any(|beginning| word.contains(beginning))
 }
 
-/// Whether a value may stand in the configuration: short, of plain characters, under a name that promises nothing. What looks like a
-/// reference of ours is a text of the host's, and would be taken for one.
+/// Whether a value may stand in the configuration: only what is plainly none of the host's secrets, by its name or by its form. What
+/// looks like a reference of ours is a text of the host's, and would be taken for one.
 fn is_harmless(name: &str, value: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ,".contains(c);
-    !is_secret(name) && !looks_secret(value) && value.len() <= 80 && value.chars().all(plain)
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./~ ,".contains(c);
+    let is_path = ["/", "./", "../", "~/"].iter().any(|beginning| value.starts_with(beginning));
+    let is_number = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_switch = ["true", "false", "on", "off", "yes", "no"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    let is_known = HARMLESS_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
+    !is_secret(name)
+        && !looks_secret(value)
+        && value.len() <= HARMLESS_LENGTH_MAX
+        && value.chars().all(plain)
+        && !value.split('/').any(looks_random)
+        && (is_path || is_number || is_switch || is_known)
 }
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_uppercase();
-    // A personal access token is named by a word that PATH begins with.
-    let pat = name.split(['_', '-']).any(|word| word == "PAT");
-    pat || SECRET_WORDS.iter().any(|word| name.contains(word))
+    let whole = name.split(['_', '-', '.']).any(|word| SECRET_WHOLE_WORDS.contains(&word));
+    whole || SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Whether one part of a path or an address is of the kind that nobody chose.
+fn looks_random(part: &str) -> bool {
+    part.chars().count() >= RANDOM_LENGTH_MIN
+        && part.bytes().any(|byte| byte.is_ascii_digit())
+        && part.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// A text without what the host fills in.
+fn without_variables(text: &str) -> String {
+    let mut rest = text;
+    let mut without = String::new();
+    while let Some((before, after)) = rest.split_once("${") {
+        without.push_str(before);
+        rest = after.split_once('}').map_or("", |(_, after)| after);
+    }
+    without + rest
 }
 
 /// The variable that a whole text stands for: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, `${input:name}`. An input of a host's is no
@@ -244,8 +311,8 @@ mod tests {
             r#"MEMORY_FILE_PATH = "/var/notes.json""#,
             r#"OTHER = "env:NOTES_OTHER""#,
             "[mcp.Jira_Cloud]",
-            r#"auth = "file:onceward-secrets/Jira_Cloud.bearer-token""#,
-            r#"headers = { X-Team = "a" }"#,
+            r#"auth = "file:onceward-secrets/Jira_Cloud.bearer%20token""#,
+            r#"headers = { X-Team = "file:onceward-secrets/Jira_Cloud.X-Team" }"#,
             r#"refusals = "atlassian""#,
             r#"auth = "env:LINEAR_TOKEN""#,
             "reads = []",
@@ -256,6 +323,67 @@ mod tests {
             !written.contains("hunter") && !written.contains("[mcp.off]") && !written.contains("[mcp.onceward]"),
             "{written}"
         );
+    }
+
+    #[test]
+    fn only_what_is_plainly_no_secret_stands_in_the_configuration() {
+        for (name, value) in [
+            ("LOG_LEVEL", "debug"),
+            ("MEMORY_FILE_PATH", "/var/notes.json"),
+            ("DATA", "/notes.json"),
+            ("RETRIES", "3"),
+            ("VERBOSE", "true"),
+        ] {
+            assert!(is_harmless(name, value), "{name} = {value}");
+        }
+        for (name, value) in [
+            ("TEAM", "hunter2"),
+            ("LOG_LEVEL", "env:HOME"),
+            ("DB_PW", "1234"),
+            ("USER_PIN", "1234"),
+            ("APP_CREDS", "/a"),
+            ("SESSION_ID", "7"),
+            ("JWT", "/a"),
+            ("FOLDER", "/T024F/B024G/a8Xk2mQ9sPz71LwTqV0d"),
+            ("ACCOUNT", "12345678"),
+        ] {
+            assert!(!is_harmless(name, value), "{name} = {value}");
+        }
+        for word in ["API_KEY=abc", "--api-key", "-p=1", "--token=x", "PGPASSWORD=x", "ghp_abc"] {
+            assert_eq!(looks_secret(word), word != "-p=1", "{word}");
+        }
+    }
+
+    #[test]
+    fn two_servers_whose_names_are_one_here_keep_their_secrets_apart() {
+        let text = r#"{ "mcpServers": {
+            "my server": { "command": "a", "env": { "API_KEY": "one" } },
+            "my_server": { "command": "observer-memory", "env": { "API_KEY": "two", "DATA": "${HOME}/x.json", "TEAM": "a${B}" } }
+        } }"#;
+        let plan = plan(text, Path::new(".mcp.json")).unwrap();
+        let mut files: Vec<_> = plan
+            .settings()
+            .filter_map(|setting| match setting {
+                Setting::Secret { file, value } => Some((file.as_str(), value.as_str())),
+                Setting::Plain(_) | Setting::Variable(_) => None,
+            })
+            .collect();
+        files.sort_unstable();
+        assert_eq!(
+            files,
+            [
+                ("onceward-secrets/my_server.API_KEY", "one"),
+                ("onceward-secrets/my_server_2.API_KEY", "two"),
+                ("onceward-secrets/my_server_2.TEAM", "a${B}"),
+            ]
+        );
+        assert!(
+            plan.notes.iter().any(|note| note.contains("DATA") && note.contains("[mcp.my_server_2]")),
+            "{:?}",
+            plan.notes
+        );
+        assert!(plan.notes.iter().any(|note| note.contains("TEAM") && note.contains(".TEAM")), "{:?}", plan.notes);
+        assert!(!plan.to_toml().contains("refusals = \"memory\""), "another package has a name that ends alike");
     }
 
     #[test]

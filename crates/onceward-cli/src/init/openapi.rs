@@ -29,6 +29,13 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
     let url = url.map(ToOwned::to_owned).or_else(|| server_of(&document)).ok_or_else(|| {
         unusable("it names no address of the API".to_owned()).next("Say where the API is: --url https://….")
     })?;
+    if url.contains(['?', '@', '#']) {
+        let shown = url.split(['?', '#']).next().unwrap_or_default().rsplit('@').next().unwrap_or_default();
+        let what = format!("the address of the API ({shown}) has a ?, an @ or a # in it, where credentials lie");
+        return Err(
+            unusable(what).next("Say it without: --url https://…; its credential is the auth of the destination.")
+        );
+    }
     let name = name_of(&document["info"]["title"].as_str().unwrap_or("api").to_lowercase());
     let mut plan = Plan::default();
     let (mut tools, mut keyed) = (Vec::new(), Vec::new());
@@ -546,6 +553,9 @@ paths:
             failed(r#"{"openapi":"3.1.0","servers":[{"url":"https://a.example"}],"paths":{}}"#)
                 .contains("no operation")
         );
+        let secret =
+            failed(r#"{"openapi":"3.1.0","servers":[{"url":"https://me:hunter2@a.example/v1?k=hunter3"}],"paths":{}}"#);
+        assert!(secret.contains("a.example/v1") && secret.contains("--url") && !secret.contains("hunter"), "{secret}");
         assert!(failed(r#"{"swagger":"2.0"}"#).contains("no OpenAPI 3"));
         assert!(failed("{").contains("x.json"));
     }

@@ -57,7 +57,7 @@ fn view(operation: &Operation) -> Value {
         .into_iter()
         .filter_map(|mark| match mark {
             Mark::Key(key) => Some(key.as_str().to_owned()),
-            Mark::Handle(_) => None,
+            Mark::Handle(_) | Mark::Beside(_) => None,
         })
         .collect();
     json!({

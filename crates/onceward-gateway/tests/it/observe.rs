@@ -305,3 +305,141 @@ async fn after_leaving_an_unknown_that_was_made_beside_another_still_holds_an_eq
     assert_eq!(tickets(&sandbox).await, 2);
     gateway.stop().await;
 }
+
+/// A claim of an application's own function that begins at once.
+async fn own(agent: &Client, id: &str, token: &str) -> (u16, Value) {
+    let claim =
+        json!({ "tool": "own.rename", "arguments": { "to": "b" }, "operation_id": id, "begin": true, "token": token });
+    let answer = agent.post("/v1/claims", claim).await;
+    (answer.status, answer.json())
+}
+
+async fn settled(agent: &Client, (status, grant): &(u16, Value), mut end: Value) {
+    assert_eq!(*status, 201, "{grant:#}");
+    end["attempt"] = grant["attempt"].clone();
+    end["secret"] = grant["secret"].clone();
+    let path = format!("/v1/claims/{}/settlement", grant["operation_id"].as_str().unwrap());
+    let answer = agent.post(&path, end).await;
+    assert!([200, 409, 503].contains(&answer.status), "{}", answer.text);
+}
+
+fn done(body: &str) -> Value {
+    json!({ "ended": "done", "receipt": { "body": body } })
+}
+
+#[tokio::test]
+async fn after_leaving_a_claim_is_told_what_was_done_beside_it_whatever_its_own_attempt_came_to() {
+    let bench = observing().await;
+    for (id, end) in [("given-back", json!({ "ended": "nothing_sent" })), ("failed", json!({ "ended": "failed" }))] {
+        let first = own(&bench.agent, id, "0000000000000001").await;
+        let beside = own(&bench.agent, id, "0000000000000002").await;
+        assert_ne!(beside.1["operation_id"], id);
+        // What is done beside it ends before it does.
+        settled(&bench.agent, &beside, done("the second")).await;
+        settled(&bench.agent, &first, end).await;
+    }
+    let running = own(&bench.agent, "running", "0000000000000001").await;
+    let beside = own(&bench.agent, "running", "0000000000000002").await;
+    settled(&bench.agent, &running, json!({ "ended": "nothing_sent" })).await;
+
+    let (gateway, agent, _, _sandbox, _kept) = enforced(bench).await;
+    let given_back = own(&agent, "given-back", "0000000000000003").await;
+    assert_eq!((given_back.0, &given_back.1["outcome"]), (200, &json!("replayed")), "{:#}", given_back.1);
+    assert_eq!(given_back.1["receipt"]["body"], "the second");
+    assert_eq!(given_back.1["observed"], Value::Null);
+    let failed = own(&agent, "failed", "0000000000000003").await;
+    assert_eq!(
+        failed.1["outcome"], "unknown",
+        "its own attempt may have done it too, and a person looks: {:#}",
+        failed.1
+    );
+    let held = own(&agent, "running", "0000000000000003").await;
+    assert_eq!(held.1["outcome"], "in_progress", "the one beside it is under way: {:#}", held.1);
+    settled(&agent, &beside, done("later")).await;
+    let told = own(&agent, "running", "0000000000000003").await;
+    assert_eq!((&told.1["outcome"], &told.1["receipt"]["body"]), (&json!("replayed"), &json!("later")), "{:#}", told.1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn two_intentions_under_one_identity_at_one_moment_are_a_conflict_and_neither_is_told_the_others_receipt() {
+    let bench = observing().await;
+    let mut rounds = Vec::new();
+    for round in 0..12 {
+        let id = format!("r-{round}");
+        let call = |title: &str| bench.agent.call("create_ticket", &id, ticket(title));
+        let (printer, scanner) = tokio::join!(call("Printer"), call("Scanner"));
+        let would = |answer: &Value| answer["observed"]["would"].as_str().unwrap().to_owned();
+        let (printer, scanner) = (printer.is(200, "executed"), scanner.is(200, "executed"));
+        let mut both = [would(&printer), would(&scanner)];
+        let first = if both[0] == "sent" { "Printer" } else { "Scanner" };
+        both.sort();
+        assert_eq!(both, ["conflict", "sent"], "{printer:#}\n{scanner:#}");
+        rounds.push((id, first));
+    }
+    let before = bench.tickets().await;
+    let (gateway, agent, _, sandbox, _kept) = enforced(bench).await;
+    for (id, first) in rounds {
+        for title in ["Printer", "Scanner"] {
+            let told = agent.call("create_ticket", &id, ticket(title)).await;
+            if title == first {
+                let told = told.is(200, "replayed");
+                assert_eq!(told["receipt"]["body"]["title"], title, "{told:#}");
+                assert_eq!(told["observed"], Value::Null, "{told:#}");
+            } else {
+                told.is(422, "conflict");
+            }
+        }
+    }
+    assert_eq!(tickets(&sandbox).await, before);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn after_leaving_what_was_not_sent_beside_another_holds_nothing_back() {
+    let bench = observing().await;
+    let unnamed = |client: &Client, title: &'static str| {
+        let client = client.clone();
+        async move { client.post("/v1/tools/create_ticket/calls", json!({ "arguments": ticket(title) })).await }
+    };
+    let first = unnamed(&bench.agent, "Printer").await.is(200, "executed");
+    bench.fault(json!({ "match": { "path": "/tickets", "nth": 1 }, "fault": "unauthorized_401" })).await;
+    let refused = unnamed(&bench.agent, "Printer").await;
+    assert_eq!(refused.json()["observed"]["would"], "possible_duplicate", "{}", refused.text);
+    let leftover = refused.json()["operation_id"].as_str().unwrap().to_owned();
+    let (gateway, agent, operator, sandbox, _kept) = enforced(bench).await;
+    let closed = operator.get(&format!("/v1/operations/{leftover}")).await.json();
+    assert_eq!(closed["operation"]["state"], "closed", "{closed:#}");
+    let held = unnamed(&agent, "Printer").await.is(409, "possible_duplicate");
+    assert_eq!(held["operation_id"], first["operation_id"], "the one that was done: {held:#}");
+    unnamed(&agent, "Scanner").await.is(200, "executed");
+    assert_eq!(tickets(&sandbox).await, 2);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn after_leaving_no_approval_releases_what_was_done_beside_it() {
+    let bench = Bench::start().await;
+    bench.agent.call("approved_ticket", "a-1", ticket("Printer")).await.is(409, "approval_required");
+    let Bench { gateway, sandbox, agent: _, operator: _, folder: _folder, ground } = bench;
+    let tokens = gateway.first_tokens.as_ref().unwrap();
+    let (agent, operator) = (tokens.agent.reveal().to_owned(), tokens.operator.reveal().to_owned());
+    gateway.stop().await;
+    let start = async |head: &str| {
+        let tools = Bench::tools(head, &sandbox);
+        gateway_of(ground.home.clone(), tools, Limits::default()).start().await.unwrap()
+    };
+    let observing = start("observe = true\n").await;
+    let client = Client::to(observing.address, Some(&agent));
+    client.call("approved_ticket", "a-1", ticket("Printer")).await.is(200, "executed");
+    observing.stop().await;
+    let enforcing = start("").await;
+    let (client, operator) =
+        (Client::to(enforcing.address, Some(&agent)), Client::to(enforcing.address, Some(&operator)));
+    let refused = operator.post("/v1/operations/a-1/approval", json!({ "decision": "approve" })).await;
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    assert!(refused.text.contains("observe mode"), "{}", refused.text);
+    client.call("approved_ticket", "a-1", ticket("Printer")).await;
+    assert_eq!(tickets(&sandbox).await, 1);
+    enforcing.stop().await;
+}
