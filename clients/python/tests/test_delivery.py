@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onceward import GatewayUnreachable, Refused
 from onceward._claims import Asked, Grant, claim, settle
+from onceward._clock import now_ms
 from onceward._delivery import CALL, PARTING, SETTLEMENT, Pause, Persistence, Send, deliver
 from onceward._ends import End
 from onceward._wire import Delivered, NoReply, Reply, Request, read_reply
 from onceward.answer import read_call
 from onceward.attempt import Attempt
 from onceward.errors import NEVER, OF_OUTCOME, SAME_IDENTITY, OperationError
+from onceward.heartbeat import _first_s
 
 NAMED = Request("POST", "/v1/tools/x/calls", b"{}", operation_id="o-1")
 NAMELESS = Request("POST", "/v1/tools/x/calls", b"{}", repeatable=False)
@@ -168,3 +172,18 @@ def test_what_answers_201_and_is_no_grant_of_this_claim_runs_nothing(body: dict[
     next(flow)
     with pytest.raises(GatewayUnreachable, match="did not run"):
         flow.send(Reply(201, body, None, None))
+
+
+def test_who_is_stopped_is_stopped_also_where_what_answers_is_no_gateway() -> None:
+    flow = claim(Asked("op-1", "{}", {"tool": "t", "settle_within_ms": 60_000}, 60_000, 0))
+    next(flow)
+    flow.throw(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        flow.send(Reply(201, {"ok": True}, None, None))
+
+
+def test_a_claim_that_was_long_on_its_way_is_kept_so_much_earlier() -> None:
+    fresh = replace(_grant(), asked_at_ms=now_ms())
+    assert 19.0 < _first_s(fresh) <= 20.0
+    assert 4.0 < _first_s(replace(fresh, asked_at_ms=now_ms() - 15_000)) <= 5.0
+    assert _first_s(replace(fresh, asked_at_ms=now_ms() - 30_000)) == 0.0

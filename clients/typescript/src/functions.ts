@@ -5,6 +5,9 @@ import { Runner } from "./runner.js";
 import { jsonSchemaOf, type Definition, type Schema } from "./schema.js";
 import type { Wire } from "./wire.js";
 
+/** The gateway's own: it grants no more, whatever is asked for. */
+const SETTLE_WITHIN_MAX_MS = 15 * 60_000;
+
 /** What the function is told about its run, as its second parameter. */
 export interface Attempt {
   readonly operationId: string;
@@ -32,7 +35,7 @@ export interface OperationOptions<R> {
   readonly description?: string;
   /** One line for people who look at the operation. */
   readonly title?: string | ((args: any) => string);
-  /** How long it may stay unsettled without a heartbeat; 60,000 unless given. A killed process is noticed after that. */
+  /** How long it may stay unsettled without a heartbeat: 1 to 900,000; 60,000 unless given. A killed process is noticed after that. */
   readonly settleWithinMs?: number;
   /** How long a call waits for another's attempt of the same operation; 30,000 unless given. */
   readonly waitMs?: number;
@@ -81,7 +84,11 @@ export interface OwnFunction<A, R> {
   lookup<F extends (due: Due<A>) => Findings | Promise<Findings>>(options: LookupOptions, find: F): F;
 }
 
-/** Makes an operation of a function. */
+/**
+ * Makes an operation of a function.
+ *
+ * @throws RangeError for a time that no gateway grants.
+ */
 export function ownFunction<A, R>(
   wire: Wire,
   lookups: Lookups,
@@ -89,6 +96,10 @@ export function ownFunction<A, R>(
   options: OperationOptions<R>,
   run: (args: any, attempt: Attempt) => R | Promise<R>,
 ): OwnFunction<A, R> {
+  const { settleWithinMs = 1 } = options;
+  if (!Number.isInteger(settleWithinMs) || settleWithinMs < 1 || settleWithinMs > SETTLE_WITHIN_MAX_MS) {
+    throw new RangeError(`settleWithinMs is a whole number of milliseconds, 1 to ${SETTLE_WITHIN_MAX_MS}; heartbeats keep it for longer`);
+  }
   const runner = new Runner(wire, lookups, tool, options, run);
   const call = async (args: A, given: RunOptions): Promise<R> => {
     if (given?.operation === undefined) {

@@ -379,6 +379,13 @@ test("a_definition_without_a_schema_says_the_way_out", () => {
   assert.throws(() => client.operation("plain", {}, (_: object) => 1).definition, /give its operation an `input`/);
 });
 
+test("a_time_that_no_gateway_grants_is_refused_where_it_is_written", () => {
+  for (const settleWithinMs of [0, 1.5, Number.NaN, 15 * 60_000 + 1]) {
+    assert.throws(() => client.operation("too_long", { settleWithinMs }, () => 1), /settleWithinMs.*900000/);
+  }
+  client.operation("as_long_as_can_be", { settleWithinMs: 15 * 60_000 }, () => 1);
+});
+
 test("without_an_operation_id_or_with_arguments_that_are_no_json_nothing_is_claimed", async () => {
   const run = counted((_: object) => 1);
   const make = client.operation("make_nothing", {}, run);

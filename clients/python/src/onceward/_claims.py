@@ -48,7 +48,12 @@ class Grant:
         """Whether `send_before` may have passed, by our own clock: it was counted from the gateway's receiving the
         claim, no earlier than we asked.
         """
-        return now_ms() - self.asked_at_ms >= self.settle_within_ms
+        return self.age_ms >= self.settle_within_ms
+
+    @property
+    def age_ms(self) -> float:
+        """The most that can have passed since it was granted."""
+        return now_ms() - self.asked_at_ms
 
     def heartbeat(self) -> Request:
         return wire.heartbeat(self.attempt.operation_id, self.attempt.attempt, self.secret, self.settle_within_ms)
@@ -153,7 +158,7 @@ def _give_back_if_granted(request: Request, asked: Asked, asked_at_ms: float) ->
     """Whoever asked wants to stop and does not know whether the claim was granted. Asks once more."""
     try:
         reply = yield from deliver(request, PARTING)
+        if reply.status == 201:
+            yield from give_back(_grant(reply, asked, asked_at_ms))
     except GatewayUnreachable:
-        return
-    if reply.status == 201:
-        yield from give_back(_grant(reply, asked, asked_at_ms))
+        pass  # or what answered was no gateway; either way nothing runs, and what wanted to stop stops

@@ -21,6 +21,11 @@ def _interval_s(grant: Grant) -> float:
     return grant.settle_within_ms / 3000
 
 
+def _first_s(grant: Grant) -> float:
+    """The same, from when it may have been granted."""
+    return max(0.0, _interval_s(grant) - grant.age_ms / 1000)
+
+
 def _goes_on(grant: Grant, delivered: Delivered) -> bool:
     """Whether another heartbeat may help. A failed one never stops the function: its settlement counts as evidence
     then.
@@ -48,7 +53,7 @@ class Heartbeats:
 
     @contextmanager
     def during(self, grant: Grant) -> Iterator[None]:
-        due = time.monotonic() + _interval_s(grant)
+        due = time.monotonic() + _first_s(grant)
         with self._changed:
             self._names += 1
             name = self._names
@@ -107,7 +112,7 @@ class AsyncHeartbeats:
     def during(self, grant: Grant) -> Iterator[None]:
         beating: list[asyncio.Task[None]] = []
         timer = asyncio.get_running_loop().call_later(
-            _interval_s(grant), lambda: beating.append(asyncio.ensure_future(self._beat(grant)))
+            _first_s(grant), lambda: beating.append(asyncio.ensure_future(self._beat(grant)))
         )
         try:
             yield
