@@ -46,7 +46,8 @@ impl Mark {
 }
 
 /// By what this operation must be found from now on: the keys of its attempts that are or were uncertain, or that are disproved,
-/// the handles of accepted work, and what it was sent beside. None for an operation that was claimed and then succeeded, so that it pays nothing.
+/// the handles of accepted work, and what it was sent beside in observe mode. None for an operation that was claimed and then succeeded,
+/// so that it pays nothing.
 ///
 /// A store adds them in the transaction that writes the operation, and keeps those it has.
 #[must_use]
