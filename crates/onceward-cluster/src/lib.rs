@@ -150,6 +150,25 @@ impl Cluster {
         Ok(standby)
     }
 
+    /// Has it speak TLS to who asks for it, under these names, and gives the certificate to trust, as PEM.
+    ///
+    /// # Errors
+    /// The certificate cannot be made or written, or the server not be told.
+    #[cfg(feature = "tls")]
+    pub fn offer_tls(&self, names: &[&str]) -> Result<String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names)?;
+        for (file, content) in [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())] {
+            let path = self.data().join(file);
+            fs::write(&path, content)?;
+            // The server takes no key that others may read.
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+            self.binaries.give(&path)?;
+        }
+        self.configure("ssl = on")?;
+        Ok(made.cert.pem())
+    }
+
     /// The address of its database.
     #[must_use]
     pub fn url(&self) -> String {

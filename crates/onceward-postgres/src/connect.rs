@@ -44,8 +44,10 @@ impl Link {
 }
 
 impl Address {
-    /// From a URL or a list of `key=value`.
+    /// From a URL or a list of `key=value`. With `tls` nothing goes over a connection without it, whatever the server offers.
     pub(crate) fn parse(text: &str, tls: Option<rustls::ClientConfig>, runtime: Handle) -> Result<Self, OpenError> {
+        // Who says `verify-full` asks for what is done here in any case: the authority and the name are both checked.
+        let text = text.replace("sslmode=verify-full", "sslmode=require");
         let mut config: Config = text.parse().map_err(|error: tokio_postgres::Error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             OpenError::Address(cause.unwrap_or_else(|| "it is no PostgreSQL address".to_owned()))
@@ -56,11 +58,20 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("onceward");
         }
+        let wrong = |what: &str| Err(OpenError::Address(what.to_owned()));
         let tls = match (config.get_ssl_mode(), tls) {
-            (SslMode::Disable, _) => None,
-            (SslMode::Prefer | SslMode::Require, Some(tls)) => Some(MakeRustlsConnect::new(tls)),
-            (SslMode::Prefer, None) => None,
-            (_, _) => return Err(OpenError::Address("the address asks for TLS, and none is configured".to_owned())),
+            (SslMode::Disable | SslMode::Prefer, None) => None,
+            (SslMode::Prefer | SslMode::Require, Some(tls)) => {
+                // Who only prefers it lets a server, or whoever stands before it, talk it out of it.
+                config.ssl_mode(SslMode::Require);
+                Some(MakeRustlsConnect::new(tls))
+            }
+            (SslMode::Disable, Some(_)) => {
+                return wrong(
+                    "it says sslmode=disable, and certificate authorities are given (ledger_ca); leave one of them out",
+                );
+            }
+            (_, _) => return wrong("it asks for TLS; say which certificate authorities are trusted (ledger_ca)"),
         };
         Ok(Self { config, tls, runtime })
     }

@@ -106,7 +106,11 @@ impl Fault {
         match self {
             Self::Sql(error) => match error.as_db_error() {
                 Some(error) => format!("{} ({})", error.message(), error.code().code()),
-                None => error.to_string(),
+                // Its own words say where it failed, and only those beneath say why.
+                None => std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source())
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(": "),
             },
             Self::Row(what) => what.clone(),
             Self::Late(what) => format!("{what} took too long"),

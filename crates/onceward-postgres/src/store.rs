@@ -36,7 +36,8 @@ pub struct Options {
     /// The ledger's secret, the same for every process that opens it. It is never in the database: outbound keys are made with
     /// it, so it belongs into backups apart from the database's.
     pub secret: LedgerSecret,
-    /// How certificates of the server are checked, where the address asks for TLS.
+    /// How certificates of the server are checked. Where it is given, every connection is encrypted or refused; where it is not, an
+    /// address that asks for TLS is refused.
     pub tls: Option<rustls::ClientConfig>,
 }
 

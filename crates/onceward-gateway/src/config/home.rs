@@ -130,13 +130,13 @@ fn database_secret(
 
 fn authorities(path: &Path) -> Result<ClientConfig, String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))?.collect();
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
-        let certificate = certificate.map_err(|error| unreadable(&error))?;
-        roots.add(certificate).map_err(|error| unreadable(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(unreadable(&"it has no certificate"));
+    // A system's bundle may have some that nobody reads any more. Trusting fewer is safe.
+    let (usable, unusable) = roots.add_parsable_certificates(certificates.map_err(|error| unreadable(&error))?);
+    if usable == 0 {
+        return Err(unreadable(&format!("it has no usable certificate ({unusable} unusable)")));
     }
     onceward_destinations::client::install_tls_provider();
     Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())

@@ -1,6 +1,7 @@
 //! Gateway processes that share one ledger on PostgreSQL.
 
 mod crowd;
+mod encrypted;
 mod lab;
 mod lost;
 mod together;
