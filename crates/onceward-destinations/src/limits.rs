@@ -86,6 +86,10 @@ pub const MCP_WRITES_AHEAD: usize = 64;
 /// the oldest and nothing else.
 pub const MCP_NOTICES_AHEAD: usize = 256;
 
+/// Calls of one child that were given up and whose answers are still listened for. Beyond them the oldest one's answer is only
+/// logged, and its operation waits for other evidence.
+pub const MCP_LATE_MAX: usize = 1024;
+
 /// How long a server's child may take to be gone after it was killed. Only one that hangs in the system takes longer.
 pub const CHILD_EXIT_PATIENCE: Duration = Duration::from_secs(5);
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward_core::canonical::Canonical;
+use onceward_core::classify::AttemptFacts;
 use onceward_core::contract::Contract;
 use onceward_core::event::{Basis, Claim, DispatchMark, Event};
 use onceward_core::evidence::{RedrivePermit, next_generation};
@@ -13,7 +14,7 @@ use onceward_core::state::{Attempt, Finding, State};
 use onceward_core::time::Timestamp;
 
 use crate::clock::Clock;
-use crate::destination::Dispatch;
+use crate::destination::{Dispatch, LateAnswer};
 use crate::ledger::Inner;
 
 /// An attempt in this process's hands, its claim durable. There is one per attempt, and it cannot be copied.
@@ -23,6 +24,12 @@ pub(crate) struct Held {
     key: OperationKey,
     attempt: AttemptNumber,
     owner: OwnerId,
+    standing: Standing,
+}
+
+/// How an attempt stands to those before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
     earlier_uncertain: EarlierUncertain,
     redrive: Redrive,
 }
@@ -58,6 +65,18 @@ impl SendWindow {
     fn over_at(self, end: Timestamp) -> Self {
         let cut = self.send_before.since(end);
         Self { until: self.until.saturating_sub(cut), send_before: self.send_before.min(end) }
+    }
+}
+
+impl Standing {
+    /// What the rules of classification ask about the attempt.
+    pub(crate) fn facts(self, operation: &Operation, now: Timestamp) -> AttemptFacts<'_> {
+        AttemptFacts {
+            redrive: self.redrive == Redrive::Yes,
+            earlier_uncertain: self.earlier_uncertain == EarlierUncertain::Yes,
+            arguments: operation.binding.arguments.present().map(|arguments| arguments.value()),
+            now,
+        }
     }
 }
 
@@ -121,8 +140,14 @@ impl Held {
             key: operation.key.clone(),
             attempt: pending.attempt.number,
             owner: owner.clone(),
-            earlier_uncertain: if pending.earlier.is_empty() { EarlierUncertain::No } else { EarlierUncertain::Yes },
-            redrive: if pending.attempt.redrive { Redrive::Yes } else { Redrive::No },
+            standing: Standing {
+                earlier_uncertain: if pending.earlier.is_empty() {
+                    EarlierUncertain::No
+                } else {
+                    EarlierUncertain::Yes
+                },
+                redrive: if pending.attempt.redrive { Redrive::Yes } else { Redrive::No },
+            },
         })
     }
 
@@ -138,12 +163,8 @@ impl Held {
         &self.owner
     }
 
-    pub(crate) const fn earlier_uncertain(&self) -> EarlierUncertain {
-        self.earlier_uncertain
-    }
-
-    pub(crate) const fn redrive(&self) -> Redrive {
-        self.redrive
+    pub(crate) const fn standing(&self) -> Standing {
+        self.standing
     }
 
     /// The one way to a [`Dispatch`]: from a durable claim, with the arguments that its fingerprint was made of.
@@ -174,6 +195,7 @@ impl Held {
             send_before: window.until,
             answer_within,
             clock,
+            late: LateAnswer::to_nobody(),
         }
     }
 }

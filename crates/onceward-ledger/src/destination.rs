@@ -30,7 +30,8 @@ pub trait Destination: Send + Sync + 'static {
     fn scope(&self) -> &str;
 
     /// Sends the dispatch and says what was seen, in words that the rules classify. It never sends twice, follows no
-    /// redirect, and returns `Observed::NotSent` only if surely no byte was handed over.
+    /// redirect, and returns `Observed::NotSent` only if surely no byte was handed over. What comes after it has given up waiting
+    /// goes to [`Dispatch::late_answer`].
     fn send<'a>(&'a self, dispatch: Dispatch) -> BoxFuture<'a, Observed>;
 
     /// A hash, in hex, of what would be sent for these arguments apart from key, companions and credential. `None` where no
@@ -100,6 +101,28 @@ pub struct Dispatch {
     pub(crate) send_before: Duration,
     pub(crate) answer_within: Duration,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) late: LateAnswer,
+}
+
+/// Who is told what a destination says of an attempt after [`Destination::send`] has returned: it is recorded as evidence, whenever
+/// it comes. It keeps neither the ledger nor its destinations alive; once they are gone, nothing is recorded.
+#[derive(Clone)]
+pub struct LateAnswer(Arc<dyn Fn(Observed) + Send + Sync>);
+
+impl LateAnswer {
+    pub(crate) fn to(record: impl Fn(Observed) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(record))
+    }
+
+    /// Where there is no operation to record it of.
+    pub(crate) fn to_nobody() -> Self {
+        Self::to(|_| {})
+    }
+
+    /// Hands it over, and returns at once. It is written down in the background, after what was seen in time.
+    pub fn tell(self, observed: Observed) {
+        (self.0)(observed);
+    }
 }
 
 impl Dispatch {
@@ -156,6 +179,12 @@ impl Dispatch {
     pub fn may_still_be_sent(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let (send_before, clock) = (self.send_before, Arc::clone(&self.clock));
         move || clock.uptime() < send_before
+    }
+
+    /// Who is told what comes later.
+    #[must_use]
+    pub fn late_answer(&self) -> LateAnswer {
+        self.late.clone()
     }
 
     /// How long to wait for the whole answer, from the first byte sent. Giving up is a lost reply, never a failure.

@@ -10,7 +10,8 @@ use onceward_core::operation::Operation;
 use onceward_core::retry::{self, Because, Chance, Retry, Spend};
 use onceward_core::state::State;
 
-use crate::claim::{EarlierUncertain, Held, Redrive, SendWindow};
+use crate::claim::{Held, SendWindow};
+use crate::destination::Dispatch;
 use crate::directory::Known;
 use crate::error::LedgerError;
 use crate::execute::Claimed;
@@ -38,7 +39,7 @@ impl Run {
             let attempt = held.attempt();
             let classified = self.attempt(&held, &operation, window).await;
             let then = classified.then;
-            let mut seen = self.observation(attempt, classified);
+            let mut seen = observation(attempt, classified, Source::Owner(self.inner.owner.clone()));
             // A check that cannot be worked out now is left to a person; the answer itself is never held up by it.
             seen.next_check = self.inner.check_after(&operation, &seen, Some(then)).await.unwrap_or_default();
             operation = self.inner.settle(held, seen).await?;
@@ -55,24 +56,16 @@ impl Run {
 
     /// Sends once and classifies what was seen.
     async fn attempt(&self, held: &Held, operation: &Operation, window: SendWindow) -> Classified {
-        let facts = AttemptFacts {
-            redrive: held.redrive() == Redrive::Yes,
-            earlier_uncertain: held.earlier_uncertain() == EarlierUncertain::Yes,
-            arguments: operation.binding.arguments.present().map(|arguments| arguments.value()),
-            now: self.inner.clock.now(),
-        };
+        let facts = held.standing().facts(operation, self.inner.clock.now());
         let (State::Pending(pending), Some(arguments)) = (&operation.state, operation.binding.arguments.present())
         else {
             return classify(self.tool.destination.contract(), &facts, &Observed::HeldBack);
         };
-        let dispatch = held.dispatch(
-            operation,
-            &pending.attempt,
-            Arc::clone(arguments),
-            window,
-            self.tool.answer_within,
-            Arc::clone(&self.inner.clock),
-        );
+        let clock = Arc::clone(&self.inner.clock);
+        let dispatch = Dispatch {
+            late: self.late_answer(held),
+            ..held.dispatch(operation, &pending.attempt, Arc::clone(arguments), window, self.tool.answer_within, clock)
+        };
         let (tenant, scope) = (&operation.key.tenant, self.tool.destination.scope());
         fail::fail_point!("drive::before_send");
         // A destination keeps its own time; this bound is for one that does not, and reads as a lost reply.
@@ -89,23 +82,6 @@ impl Run {
         let classified = classify(self.tool.destination.contract(), &AttemptFacts { now, ..facts }, &observed);
         self.inner.governor.note(tenant, scope, &observed, &classified.verdict, now);
         classified
-    }
-
-    fn observation(&self, attempt: AttemptNumber, classified: Classified) -> Observation {
-        let note = match (classified.late_receipt, classified.said) {
-            // The verdict has no room for it, and an answer is never dropped.
-            (Some(receipt), _) => format!("row {}; answered: {}", classified.row, serde_json::json!(receipt)),
-            // A person may know these words for a refusal.
-            (None, Some(said)) => format!("row {}; said: {}", classified.row, serde_json::json!(said)),
-            (None, None) => format!("row {}", classified.row),
-        };
-        Observation {
-            about: About::Attempt(attempt),
-            verdict: classified.verdict,
-            source: Source::Owner(self.inner.owner.clone()),
-            next_check: None,
-            note: Some(note),
-        }
     }
 
     /// Claims another attempt after a pause, where the rules permit one and the policy has one left.
@@ -191,5 +167,23 @@ impl Inner {
             Ok(()) => Chance::from_bits(u64::from_le_bytes(bits)),
             Err(_) => Chance::from_bits(u64::MAX),
         }
+    }
+}
+
+/// What was seen of an attempt, as it is recorded.
+pub(crate) fn observation(attempt: AttemptNumber, classified: Classified, source: Source) -> Observation {
+    let note = match (classified.late_receipt, classified.said) {
+        // The verdict has no room for it, and an answer is never dropped.
+        (Some(receipt), _) => format!("row {}; answered: {}", classified.row, serde_json::json!(receipt)),
+        // A person may know these words for a refusal.
+        (None, Some(said)) => format!("row {}; said: {}", classified.row, serde_json::json!(said)),
+        (None, None) => format!("row {}", classified.row),
+    };
+    Observation {
+        about: About::Attempt(attempt),
+        verdict: classified.verdict,
+        source,
+        next_check: None,
+        note: Some(note),
     }
 }

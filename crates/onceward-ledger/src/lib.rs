@@ -20,6 +20,7 @@ mod execute;
 pub mod explain;
 mod governor;
 pub mod inbox;
+mod late;
 pub mod ledger;
 pub mod limits;
 pub mod local;

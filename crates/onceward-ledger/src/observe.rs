@@ -26,7 +26,7 @@ use self::overheard::Overheard;
 use crate::application::{ClaimAnswer, ClaimTerms};
 use crate::authorize::{Authorized, Execute};
 use crate::call::{Approval, Call, Identity};
-use crate::destination::{Destination, Dispatch};
+use crate::destination::{Destination, Dispatch, LateAnswer};
 use crate::error::LedgerError;
 use crate::execute::{Opened, Resumed, is_the_dispatchers, told};
 use crate::ledger::{Inner, Ledger};
@@ -405,6 +405,7 @@ impl Inner {
             send_before: self.clock.uptime() + limits::SEND_WITHIN,
             answer_within: call.answer_within,
             clock: Arc::clone(&self.clock),
+            late: LateAnswer::to_nobody(),
         };
         let seen: Seen = destination.send(dispatch).await;
         let facts = AttemptFacts {

@@ -289,6 +289,7 @@ async fn ask_child(link: &StdioLink, id: u64, method: &str, params: Value) -> Ex
         may_be_sent: Box::new(|| true),
         within: MCP_CONNECT_WITHIN,
         watcher: None,
+        late: None,
     })
     .await
 }
@@ -337,6 +338,7 @@ async fn ask_over_http(link: &HttpLink<'_>, method: &str, params: Value, headers
         may_be_sent: Box::new(|| true),
         within: MCP_READ_WITHIN,
         watcher: None,
+        late: None,
     })
     .await
 }

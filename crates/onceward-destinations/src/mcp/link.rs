@@ -13,6 +13,9 @@ pub(crate) type MayBeSent = Box<dyn Fn() -> bool + Send + Sync>;
 /// Who is told what a server says about one request before it answers: progress, messages of its log.
 pub type Watcher = Arc<dyn Fn(&str, &Value) + Send + Sync>;
 
+/// Takes a reply that comes after its request was given up.
+pub(crate) type Late = Box<dyn FnOnce(Reply) + Send>;
+
 /// A request on its way out.
 pub(crate) struct Outgoing<'a> {
     pub(crate) id: u64,
@@ -22,6 +25,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) may_be_sent: MayBeSent,
     pub(crate) within: Duration,
     pub(crate) watcher: Option<Watcher>,
+    /// Over HTTP nothing comes late: whoever gives up closes the connection.
+    pub(crate) late: Option<Late>,
 }
 
 /// What was seen of a request.

@@ -12,11 +12,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 
-use super::link::{Exchanged, Lost, MayBeSent, Outgoing, Watcher};
+use super::link::{Exchanged, Late, Lost, MayBeSent, Outgoing, Watcher};
 use super::message::{self, Incoming, Reply};
 use super::setting::Setting;
 use crate::limits::{
-    CHILD_DRAIN, CHILD_EXIT_PATIENCE, CHILD_LOOKS, MCP_LOG_LINE_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_WRITES_AHEAD,
+    CHILD_DRAIN, CHILD_EXIT_PATIENCE, CHILD_LOOKS, MCP_LATE_MAX, MCP_LOG_LINE_BYTES_MAX, MCP_MESSAGE_BYTES_MAX,
+    MCP_WRITES_AHEAD,
 };
 
 /// What a child is started with.
@@ -47,7 +48,7 @@ const PASSED_ON: [&str; 12] = [
     "SSL_CERT_FILE",
 ];
 
-/// The requests that wait for a reply. Closed for good when the child's output ends.
+/// The requests that wait for a reply, or are given up and may still get one. Closed for good when the child's output ends.
 #[derive(Debug, Default)]
 struct Pending {
     waiting: HashMap<u64, Waiting>,
@@ -57,6 +58,7 @@ struct Pending {
 struct Waiting {
     reply: oneshot::Sender<Reply>,
     watcher: Option<Watcher>,
+    late: Option<Late>,
 }
 
 impl std::fmt::Debug for Waiting {
@@ -153,22 +155,25 @@ pub(crate) fn start(program: &Program, started_at: Timestamp) -> std::io::Result
 impl StdioLink {
     /// Sends a request once and waits for its reply.
     pub(crate) async fn exchange(&self, outgoing: Outgoing<'_>) -> Exchanged {
-        let Outgoing { id, message, may_be_sent, within, watcher, .. } = outgoing;
+        let Outgoing { id, message, may_be_sent, within, watcher, late, .. } = outgoing;
         let (reply, replied) = oneshot::channel();
         {
             let mut pending = lock(&self.pending);
             if pending.closed {
                 return Exchanged::NoConnection;
             }
-            pending.waiting.insert(id, Waiting { reply, watcher });
+            pending.waiting.insert(id, Waiting { reply, watcher, late });
         }
-        let _forgotten = Forget { pending: &self.pending, id };
+        let mut given_up = GiveUp { pending: &self.pending, id, may_be_answered: true };
         let (written, was_written) = oneshot::channel();
         let line = Line { bytes: line_of(message), may_be_sent, written };
         match tokio::time::timeout(within, self.lines.send(line)).await {
             Ok(Ok(())) => {}
             // It never left this process.
-            Ok(Err(_)) | Err(_) => return Exchanged::NoConnection,
+            Ok(Err(_)) | Err(_) => {
+                given_up.may_be_answered = false;
+                return Exchanged::NoConnection;
+            }
         }
         let answered = async {
             match was_written.await {
@@ -183,7 +188,9 @@ impl StdioLink {
                 Err(_) => Exchanged::Lost(Lost::Ended),
             }
         };
-        tokio::time::timeout(within, answered).await.unwrap_or(Exchanged::Lost(Lost::TimedOut))
+        let exchanged = tokio::time::timeout(within, answered).await;
+        given_up.may_be_answered = exchanged.is_err();
+        exchanged.unwrap_or(Exchanged::Lost(Lost::TimedOut))
     }
 
     /// Tells the server something; whether it listens changes nothing.
@@ -193,15 +200,27 @@ impl StdioLink {
     }
 }
 
-/// Takes a request out of those that wait when its call is over, whichever way.
-struct Forget<'a> {
+/// Takes a request out of those that wait when its call is over, whichever way; unless its answer may come late, and somebody
+/// wants to hear it.
+struct GiveUp<'a> {
     pending: &'a SharedPending,
     id: u64,
+    may_be_answered: bool,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for GiveUp<'_> {
     fn drop(&mut self) {
-        lock(self.pending).waiting.remove(&self.id);
+        let mut pending = lock(self.pending);
+        let is_awaited = pending.waiting.get(&self.id).is_some_and(|waiting| waiting.late.is_some());
+        if !(self.may_be_answered && is_awaited) {
+            pending.waiting.remove(&self.id);
+        }
+        // A child that never answers is not remembered for ever.
+        let given_up = |waiting: &Waiting| waiting.reply.is_closed();
+        if pending.waiting.values().filter(|waiting| given_up(waiting)).count() > MCP_LATE_MAX {
+            let oldest = pending.waiting.iter().filter(|(_, waiting)| given_up(waiting)).map(|(id, _)| *id).min();
+            oldest.map(|id| pending.waiting.remove(&id));
+        }
     }
 }
 
@@ -326,12 +345,18 @@ fn take(
     notices: &(dyn Fn(&str, &Value) + Send + Sync),
 ) {
     match incoming {
-        Incoming::Reply { id, reply } => match lock(pending).waiting.remove(&id) {
-            Some(Waiting { reply: waiting, .. }) => {
-                let _ = waiting.send(reply);
+        Incoming::Reply { id, reply } => {
+            let waiting = lock(pending).waiting.remove(&id);
+            match waiting {
+                Some(Waiting { reply: waiting, late, .. }) => {
+                    if let (Err(reply), Some(late)) = (waiting.send(reply), late) {
+                        tracing::info!(server = name, id, "a reply came after its call was given up; it is evidence");
+                        late(reply);
+                    }
+                }
+                None => tracing::warn!(server = name, id, "a reply came to a request that nobody waits for any more"),
             }
-            None => tracing::warn!(server = name, id, "a reply came to a request that nobody waits for any more"),
-        },
+        }
         Incoming::Request { id, method } => {
             let (written, _) = oneshot::channel();
             let bytes = line_of(&message::answer_to(&id, &method));

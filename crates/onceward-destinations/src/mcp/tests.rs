@@ -55,6 +55,7 @@ async fn send_while(
         time_to_send: &|| Some(Duration::from_secs(10)),
         may_be_sent: Box::new(may_be_sent),
         within,
+        late: None,
     };
     observed(mcp.upstream().call_once(call).await)
 }
@@ -70,6 +71,7 @@ async fn call_once(upstream: &super::McpUpstream, params: Value) -> super::link:
         time_to_send: &|| Some(Duration::from_secs(10)),
         may_be_sent: Box::new(|| true),
         within: Duration::from_secs(5),
+        late: None,
     };
     upstream.call_once(call).await
 }

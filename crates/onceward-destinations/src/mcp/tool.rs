@@ -226,6 +226,7 @@ impl Destination for McpTool {
                     return Observed::HeldBack;
                 }
             };
+            let late = dispatch.late_answer();
             let call = WriteCall {
                 operation: dispatch.key(),
                 claimed_at: dispatch.claimed_at(),
@@ -234,6 +235,7 @@ impl Destination for McpTool {
                 time_to_send: &|| dispatch.time_to_send(),
                 may_be_sent: Box::new(dispatch.may_still_be_sent()),
                 within: dispatch.answer_within(),
+                late: Some(Box::new(move |reply| late.tell(observed(Exchanged::Replied(reply))))),
             };
             observed(self.upstream.call_once(call).await)
         })

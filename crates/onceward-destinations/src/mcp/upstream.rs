@@ -21,7 +21,7 @@ use super::children::Children;
 use super::connect::supervise;
 use super::era::{Conversation, Era, Greeting};
 use super::headers;
-use super::link::{Exchanged, Lost, MayBeSent, Outgoing, Watcher};
+use super::link::{Exchanged, Late, Lost, MayBeSent, Outgoing, Watcher};
 use super::message::{self, Reply, RpcError};
 use super::stdio::{Program, StdioLink};
 use super::streamable::{Address, HttpLink};
@@ -163,6 +163,8 @@ pub(crate) struct WriteCall<'a> {
     pub(crate) time_to_send: &'a (dyn Fn() -> Option<Duration> + Send + Sync),
     pub(crate) may_be_sent: MayBeSent,
     pub(crate) within: Duration,
+    /// Who hears of a reply that comes after that.
+    pub(crate) late: Option<Late>,
 }
 
 impl McpUpstream {
@@ -342,8 +344,13 @@ impl Shared {
             let mut pause = READ_PAUSE;
             for sent in 1.. {
                 let connection = self.connected(within).await?;
-                let outgoing =
-                    Request { method, params: params.clone(), headers: headers.clone(), watcher: watcher.clone() };
+                let outgoing = Request {
+                    method,
+                    params: params.clone(),
+                    headers: headers.clone(),
+                    watcher: watcher.clone(),
+                    late: None,
+                };
                 let exchanged = self.exchange(&connection, outgoing, Box::new(|| true), within).await;
                 let error = match exchanged {
                     Exchanged::Replied(Reply::Result(result)) => return Ok(result),
@@ -368,7 +375,7 @@ impl Shared {
     }
 
     async fn write(&self, call: WriteCall<'_>) -> Exchanged {
-        let WriteCall { operation, claimed_at, params, headers, time_to_send, may_be_sent, within } = call;
+        let WriteCall { operation, claimed_at, params, headers, time_to_send, may_be_sent, within, late } = call;
         let connection = loop {
             let Some(patience) = time_to_send() else { return Exchanged::TooLate };
             let Ok(connection) = self.connected(patience).await else { return Exchanged::NoConnection };
@@ -381,7 +388,7 @@ impl Shared {
             // Nobody may be listening, and that is nobody's loss.
             let _ = notices.send(Notice { about: about.clone(), method: method.to_owned(), params: params.clone() });
         });
-        let request = Request { method: "tools/call", params, headers, watcher: Some(watcher) };
+        let request = Request { method: "tools/call", params, headers, watcher: Some(watcher), late };
         if time_to_send().is_none() {
             return Exchanged::TooLate;
         }
@@ -425,7 +432,7 @@ impl Shared {
         may_be_sent: MayBeSent,
         within: Duration,
     ) -> Exchanged {
-        let Request { method, params, mut headers, watcher } = request;
+        let Request { method, params, mut headers, watcher, late } = request;
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut params = connection.conversation.params(params);
         if watcher.is_some() {
@@ -436,7 +443,7 @@ impl Shared {
             Era::Legacy { .. } => headers = headers::without_params(headers),
         }
         let message = message::request(id, method, &params);
-        let outgoing = Outgoing { id, message: &message, headers, may_be_sent, within, watcher };
+        let outgoing = Outgoing { id, message: &message, headers, may_be_sent, within, watcher, late };
         let exchanged = match (&connection.wire, &self.transport) {
             (Wire::Stdio(link), _) => link.exchange(outgoing).await,
             (Wire::Http, Transport::Http(address)) => link(address, &connection.conversation).exchange(outgoing).await,
@@ -490,11 +497,12 @@ pub(crate) struct Request<'a> {
     pub(crate) params: Value,
     pub(crate) headers: HeaderMap,
     pub(crate) watcher: Option<Watcher>,
+    pub(crate) late: Option<Late>,
 }
 
 impl<'a> Request<'a> {
     pub(crate) fn plain(method: &'a str, params: Value) -> Self {
-        Self { method, params, headers: HeaderMap::new(), watcher: None }
+        Self { method, params, headers: HeaderMap::new(), watcher: None, late: None }
     }
 }
 

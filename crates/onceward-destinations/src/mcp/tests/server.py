@@ -22,7 +22,7 @@ def say(message):
 
 
 def tools():
-    names = ["write", "write_and_die", "write_and_hang", "write_slowly", "progress", "child", "lost_output", "get_notes", "huge", "fail", "die"]
+    names = ["write", "write_and_die", "write_and_hang", "write_slowly", "fail_slowly", "progress", "child", "lost_output", "get_notes", "huge", "fail", "die"]
     return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
 
 
@@ -34,7 +34,9 @@ def call(id, params):
         lines = open(path, encoding="utf-8").read().splitlines() if os.path.exists(path) else []
         notes = [json.loads(line) for line in lines]
         return say({"id": id, "result": {"content": [], "structuredContent": {"notes": notes}}})
-    if name == "fail":
+    if name == "fail_slowly":
+        time.sleep(0.3)
+    if name in ("fail", "fail_slowly"):
         return say({"id": id, "result": {"content": [{"type": "text", "text": arguments["text"]}], "isError": True}})
     if name == "die":
         os._exit(3)

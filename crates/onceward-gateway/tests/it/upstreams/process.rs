@@ -42,6 +42,13 @@ list_may_be_cut = false
 [mcp.pipe.tool.fail]
 refused_if = { text_starts_with = ["no such project"] }
 
+[mcp.pipe.tool.write_slowly]
+timeout = "100ms"
+
+[mcp.pipe.tool.fail_slowly]
+timeout = "100ms"
+refused_if = { text_starts_with = ["no such project"] }
+
 [mcp.pipe.tool.write]
 title = "Note {/title}"
 version = "7"
@@ -118,6 +125,24 @@ async fn a_child_that_dies_in_the_middle_leaves_an_unknown_that_its_reading_tool
     let again = stage.agent.call("write_and_die", "op-1", json!({ "title": "a" })).await.is(200, "replayed");
     assert_eq!(again["receipt"]["body"]["title"], "a");
     assert_eq!(stage.writes(), ["a"]);
+}
+
+/// The reply comes on a pipe that is still open: it settles its operation, with nobody's help.
+#[tokio::test]
+async fn a_reply_over_a_pipe_that_comes_after_its_time_settles_its_operation() {
+    let stage = Stage::start(MORE).await;
+    stage.agent.call("write_slowly", "op-1", json!({ "title": "a" })).await.is(409, "unknown");
+    stage.operator.until_state("op-1", "succeeded").await;
+    let told = stage.agent.call("write_slowly", "op-1", json!({ "title": "a" })).await.is(200, "replayed");
+    assert_eq!(text_of(&told), "done");
+    assert_eq!(stage.writes(), ["a"]);
+    let journal = stage.operator.get("/v1/operations/op-1/journal").await.text;
+    assert!(journal.contains("late_answer"), "{journal}");
+
+    let refused = json!({ "text": "No such project: X" });
+    stage.agent.call("fail_slowly", "op-2", refused.clone()).await.is(409, "unknown");
+    stage.operator.until_state("op-2", "rejected").await;
+    stage.agent.call("fail_slowly", "op-2", refused).await.is(422, "rejected");
 }
 
 /// The child dies before it does anything. It is gone, its server's list is whole and has nothing of ours: that is proof, and the
