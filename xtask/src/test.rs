@@ -1,6 +1,5 @@
 //! `cargo xtask test [--fast]`: installs what the tests need, builds the binaries they start, and runs them all.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -27,19 +26,11 @@ const SERVER_SETTINGS: &str = "max_connections = 500";
 /// The test runner that is built where none is installed; any version that is there already will do.
 const NEXTEST_VERSION: &str = "0.9.143";
 
-/// A second run of one package's tests, under a feature that changes what is compiled into it.
-struct FeatureRun {
-    package: &'static str,
-    feature: &'static str,
-}
+/// Packages whose tests run once more with features that change what is compiled into them.
+const WITH_FEATURES: &[&str] = &["onceward-ledger", "onceward-sqlite", "onceward"];
 
-/// The runs beyond the default features. A package that has not got its feature (any more) is skipped with a line.
-const FEATURE_RUNS: &[FeatureRun] = &[
-    FeatureRun { package: "onceward-ledger", feature: "failpoints" },
-    FeatureRun { package: "onceward-sqlite", feature: "failpoints" },
-    FeatureRun { package: "onceward", feature: "failpoints" },
-    FeatureRun { package: "onceward", feature: "postgres" },
-];
+/// Those features, all in one build: each by itself would be one more.
+const FEATURES: &str = "onceward-ledger/failpoints,onceward-sqlite/failpoints,onceward/failpoints,onceward/postgres";
 
 /// The tests of the gateway, once more with every ledger in a database of its own: `ONCEWARD_TEST_LEDGER`, read by their bench.
 const ON_POSTGRES: (&str, &str) = ("ONCEWARD_TEST_LEDGER", "postgres");
@@ -80,12 +71,12 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         Extent::Fast => return shell::run(all.args(["-E", &format!("not {PROCESS_TESTS}")])),
     }
     clients::run(&environment)?;
-    for feature_run in FEATURE_RUNS {
-        run_with_feature(feature_run, &environment)?;
-    }
-    let on_postgres = format!("not ({ABOUT_FILES})");
+    // Before the features change what everything is linked with: of the build that is there.
+    let on_postgres = format!("package(onceward-gateway) and not ({ABOUT_FILES})");
     let (name, value) = ON_POSTGRES;
-    shell::run(nextest(&environment).env(name, value).args(["-p", "onceward-gateway", "-E", &on_postgres]))?;
+    shell::run(nextest(&environment).env(name, value).args(["--workspace", "-E", &on_postgres]))?;
+    let packages = WITH_FEATURES.iter().flat_map(|package| ["-p", *package]);
+    shell::run(nextest(&environment).args(packages).args(["--features", FEATURES]))?;
     shell::run(shell::cargo(["test", "--doc", "--workspace"]).envs(environment))
 }
 
@@ -112,17 +103,6 @@ fn nextest(environment: &[(String, PathBuf)]) -> Command {
         command.args(["--profile", "ci"]);
     }
     command
-}
-
-fn run_with_feature(feature_run: &FeatureRun, environment: &[(String, PathBuf)]) -> Result<()> {
-    let FeatureRun { package, feature } = feature_run;
-    let manifest = fs::read_to_string(shell::root().join("crates").join(package).join("Cargo.toml"))?;
-    let declared = manifest.lines().any(|line| line.split('=').next().is_some_and(|name| name.trim() == *feature));
-    if !declared {
-        println!("{package} has no feature {feature}: nothing to run again");
-        return Ok(());
-    }
-    shell::run(nextest(environment).args(["-p", package, "--features", feature]))
 }
 
 fn install_nextest() -> Result<()> {
