@@ -23,6 +23,7 @@ use subtle::ConstantTimeEq;
 
 use crate::approvals::still_alone;
 use crate::authorize::{Authorized, Execute};
+use crate::beside::is_by_resemblance;
 use crate::call::Call;
 use crate::error::LedgerError;
 use crate::execute::{Claimed, is_the_dispatchers, told, visibility};
@@ -210,7 +211,19 @@ impl Ledger {
             let (operation, fresh) = match self.inner.look(&key).await? {
                 Some(operation) => {
                     let request = Request { tool: allowed.tool(), arguments: &call.arguments };
-                    match decide(&operation, request, &self.inner.keys)? {
+                    let decision = decide(&operation, request, &self.inner.keys)?;
+                    match self.inner.gone_on_with(&operation, &decision).await? {
+                        Some(beside) if is_by_resemblance(&beside) => {
+                            let envelope = possible_duplicate(&beside, visibility(allowed, &beside));
+                            return Ok(ClaimAnswer::Answered(Box::new(envelope)));
+                        }
+                        Some(beside) => {
+                            key = beside.key;
+                            continue;
+                        }
+                        None => {}
+                    }
+                    match decision {
                         decision if is_the_dispatchers(&operation, &decision) => {
                             return Ok(ClaimAnswer::Answered(Box::new(told(&operation, Role::Repeater))));
                         }
@@ -228,21 +241,17 @@ impl Ledger {
                             return Err(LedgerError::OtherRunner { made_for: "the gateway" });
                         }
                         // A copy of a request that its sender has had answered and given back: it has no one who would run it.
-                        Decision::Ready if self.inner.was_its_claim(&operation, &terms) => {
+                        Decision::Ready if self.inner.was_its_claim(&operation, allowed, &terms) => {
                             return Err(LedgerError::ClaimLost);
                         }
                         Decision::Ready => {
-                            if let Some(beside) = self.inner.carried_on_by(&operation).await? {
-                                key = beside.key;
-                                continue;
-                            }
                             let another_version = operation.history.approved_by.is_some()
                                 && operation.binding.tool_version != call.tool_version;
                             if another_version || call.is_let_through_by_observing(&operation) {
                                 return Err(LedgerError::ApprovalVoid);
                             }
                             if let Some(earlier) = self.inner.unresolved_beside(&operation).await? {
-                                let envelope = possible_duplicate(&earlier, visibility(allowed, &earlier));
+                                let envelope = self.inner.suspected(allowed, &earlier).await?;
                                 return Ok(ClaimAnswer::Answered(Box::new(envelope)));
                             }
                             (operation, None)
@@ -261,7 +270,7 @@ impl Ledger {
                     (operation, Some(probe))
                 }
             };
-            let claim = self.inner.application_claim(&operation, settle_within, &terms);
+            let claim = self.inner.application_claim(&operation, allowed, settle_within, &terms);
             let actor = format!("principal:{}", allowed.principal());
             let command = match fresh {
                 Some(probe) => {
@@ -288,7 +297,7 @@ impl Ledger {
                 }
                 Applied::Suspected(earlier) if self.inner.goes_on_with(allowed, &call, &earlier)? => key = earlier.key,
                 Applied::Suspected(earlier) => {
-                    let envelope = possible_duplicate(&earlier, visibility(allowed, &earlier));
+                    let envelope = self.inner.suspected(allowed, &earlier).await?;
                     return Ok(ClaimAnswer::Answered(Box::new(envelope)));
                 }
                 Applied::Refused { refusal, operation } => match self.inner.refused_claim(refusal, operation).await? {
@@ -360,10 +369,7 @@ impl Ledger {
             recorded => recorded,
         };
         match recorded {
-            Recorded::Done(operation) => {
-                self.inner.conclude_observed(&operation).await;
-                Ok(told(&operation, Role::Executor))
-            }
+            Recorded::Done(operation) => Ok(told(&operation, Role::Executor)),
             Recorded::Refused(refusal, _) => Err(LedgerError::Illegal(refusal)),
         }
     }
@@ -407,13 +413,19 @@ impl Inner {
         Ok(Some(Pin { contract: hash, scope: limits::OWN_FUNCTION_SCOPE.to_owned(), request: None }))
     }
 
-    fn application_claim(&self, operation: &Operation, settle_within: Duration, terms: &ClaimTerms) -> Claim {
+    fn application_claim(
+        &self,
+        operation: &Operation,
+        allowed: &Authorized<Execute>,
+        settle_within: Duration,
+        terms: &ClaimTerms,
+    ) -> Claim {
         let now = self.clock.now();
         let generation = operation.history.generation;
         Claim {
             attempt: AttemptNumber(operation.history.attempts + 1),
             owner: match &terms.token {
-                Some(token) => self.token_owner(operation, token),
+                Some(token) => self.token_owner(operation, allowed, token),
                 None => claim_owner(&uuid::Uuid::new_v4().to_string()),
             },
             basis: Basis::NoEffectSoFar,
@@ -438,8 +450,7 @@ impl Inner {
                     DispatchMark::WithClaim => pending.attempt.begun_at.is_some(),
                     DispatchMark::Announced => pending.attempt.begun_at.is_none(),
                 };
-                operation.terms.principal == *allowed.principal()
-                    && pending.attempt.owner == self.token_owner(operation, token)
+                pending.attempt.owner == self.token_owner(operation, allowed, token)
                     && begun
                     && self.clock.now() < pending.attempt.send_before
             }
@@ -448,11 +459,11 @@ impl Inner {
     }
 
     /// Whether a claim with this token was granted and given back. One that had not begun is granted anew: nobody ran on it.
-    fn was_its_claim(&self, operation: &Operation, terms: &ClaimTerms) -> bool {
+    fn was_its_claim(&self, operation: &Operation, allowed: &Authorized<Execute>, terms: &ClaimTerms) -> bool {
         let Some(token) = terms.token.as_ref().filter(|_| terms.dispatch == DispatchMark::WithClaim) else {
             return false;
         };
-        let owner = self.token_owner(operation, token);
+        let owner = self.token_owner(operation, allowed, token);
         operation.history.disproved.iter().any(|one| one.owner.as_ref() == Some(&owner))
     }
 
@@ -478,10 +489,11 @@ impl Inner {
         OperationId::parse(&format!("observed-{}", hex::encode(&hash[..16]))).map_err(|_| LedgerError::Contended)
     }
 
-    /// The owner that a token stands for: nobody who reads its name in the journal can make the token of it.
-    fn token_owner(&self, operation: &Operation, token: &ClaimToken) -> OwnerId {
-        let Operation { key, terms, .. } = operation;
-        let names = [key.tenant.as_str(), key.id.as_str(), terms.principal.as_str(), &token.0];
+    /// The owner that a token stands for in the hands of who claims: nobody who reads its name in the journal can make the token
+    /// of it.
+    fn token_owner(&self, operation: &Operation, allowed: &Authorized<Execute>, token: &ClaimToken) -> OwnerId {
+        let key = &operation.key;
+        let names = [key.tenant.as_str(), key.id.as_str(), allowed.principal().as_str(), &token.0];
         let parts = names.map(str::as_bytes);
         let hash = self.secret.keyed_hash(b"onceward claim token v1\0", &parts);
         claim_owner(&hex::encode(&hash[..16]))
@@ -531,7 +543,7 @@ impl Inner {
     ) -> Result<Operation, LedgerError> {
         let actor = format!("principal:{}", allowed.principal());
         let step = Step { key: key.clone(), events: vec![event], actor, expects: Expects::Anything };
-        match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
+        match self.step(step).await? {
             Applied::Stepped(operation) => Ok(operation),
             Applied::Refused { refusal: Refusal::ClaimLost, .. } => Err(LedgerError::ClaimLost),
             Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use onceward_core::event::{CloseReason, Event};
 use onceward_core::key::{OperationId, OperationKey};
 use onceward_core::operation::{Dispatcher, Operation};
+use onceward_core::state::State;
 use onceward_core::suspicion::{self, Manner, Probe};
 
 use crate::authorize::{Approve, Ask, Authorized, Denied, Grant};
@@ -61,9 +62,9 @@ impl Ledger {
     pub async fn approve(&self, grant: &Grant, id: &OperationId, expects: Expects) -> Result<Operation, LedgerError> {
         let (operation, _) = self.find(grant, id).await?;
         let allowed = grant.to_approve(&operation)?;
-        let beside = match self.inner.unresolved_beside(&operation).await? {
-            Some(other) => Some(other),
-            None => self.inner.carried_on_by(&operation).await?,
+        let beside = match (self.inner.unresolved_beside(&operation).await?, &operation.state) {
+            (None, State::Proposed(_)) => self.inner.carried_on_by(&operation).await?,
+            (other, _) => other,
         };
         if let Some(other) = beside {
             return Err(LedgerError::Unresolved { id: other.key.id });

@@ -109,7 +109,11 @@ impl Call {
     /// Whether this call is bound by the rules and the operation is free to be sent only because its own was not: enforced, it would
     /// have waited for a person, or been refused.
     pub(crate) fn is_let_through_by_observing(&self, operation: &Operation) -> bool {
-        let observed = operation.terms.sighting.as_ref().is_some_and(|sighting| sighting.would.is_blocked());
+        let observed = operation
+            .terms
+            .sighting
+            .as_ref()
+            .is_some_and(|sighting| sighting.would.is_blocked() || sighting.is_beside_another());
         self.sighting.is_none() && observed
     }
 

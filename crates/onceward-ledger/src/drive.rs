@@ -133,6 +133,9 @@ impl Run {
         {
             return Ok(None);
         }
+        if self.inner.carried_on_by(operation).await?.is_some() {
+            return Ok(None);
+        }
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);
         let (claim, window) = match &operation.state {
             State::Approved(_) => {

@@ -21,7 +21,7 @@ use crate::ledger::{Inner, Ledger};
 use crate::limits::{self, KEYS_HELD_MAX, MARKED_MAX};
 use crate::mark::{Mark, handle};
 use crate::metrics::Delivered;
-use crate::store::{Applied, Command, Expects, Priority, Step};
+use crate::store::{Applied, Expects, Step};
 
 /// Proof that an event is the destination's own.
 #[derive(Clone, Debug)]
@@ -239,7 +239,7 @@ impl Inner {
             expects: Expects::Version(operation.journal.seq),
         };
         let count = |operation: &Operation| operation.history.disagreement.as_ref().map_or(0, |known| known.count);
-        match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
+        match self.step(step).await? {
             Applied::Stepped(_) if kept => Ok(Some(Delivered::Candidate)),
             Applied::Stepped(after) if count(&after) > count(operation) => Ok(Some(Delivered::Disputed)),
             Applied::Stepped(_) => Ok(Some(Delivered::Settled)),

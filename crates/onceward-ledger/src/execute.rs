@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::approvals::still_alone;
 use crate::authorize::{Authorized, Execute};
+use crate::beside::is_by_resemblance;
 use crate::call::Call;
 use crate::claim::{Held, SendWindow};
 use crate::destination::Destination;
@@ -75,12 +76,22 @@ impl Ledger {
                         continue;
                     }
                     Opened::Suspected(earlier) => {
-                        return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier)));
+                        return self.inner.suspected(allowed, &earlier).await;
                     }
                 }
             };
             let request = Request { tool: allowed.tool(), arguments: &call.arguments };
             let decision = decide(&operation, request, &self.inner.keys)?;
+            match self.inner.gone_on_with(&operation, &decision).await? {
+                Some(beside) if is_by_resemblance(&beside) => {
+                    return Ok(possible_duplicate(&beside, visibility(allowed, &beside)));
+                }
+                Some(beside) => {
+                    key = beside.key;
+                    continue;
+                }
+                None => {}
+            }
             match decision {
                 Decision::InProgress => return self.inner.join(operation, until).await,
                 Decision::Ready | Decision::Unknown => {
@@ -93,11 +104,11 @@ impl Ledger {
                                 return Ok(told(&operation, Role::Repeater));
                             }
                         }
-                        Resumed::Moved => {}
+                        // What was sent beside it meanwhile is looked at first.
+                        Resumed::Moved | Resumed::CarriedOn => {}
                         Resumed::Stays(operation) => return Ok(told(&operation, Role::Repeater)),
-                        Resumed::CarriedOn(beside) => key = beside.key,
                         Resumed::Suspected(earlier) => {
-                            return Ok(possible_duplicate(&earlier, visibility(allowed, &earlier)));
+                            return self.inner.suspected(allowed, &earlier).await;
                         }
                     }
                 }
@@ -146,8 +157,8 @@ pub(crate) enum Resumed {
     Moved,
     /// Nothing permits a dispatch; it stays where it is.
     Stays(Box<Operation>),
-    /// This one was sent in its place in observe mode, and did it or may have: whoever repeats the one goes on with the other.
-    CarriedOn(Box<Operation>),
+    /// Another one was sent in its place in observe mode, and did it or may have: whoever repeats it goes on with that one.
+    CarriedOn,
     /// This one may have had its effect, and the operation may be its repetition. No approval releases it (R19).
     Suspected(Box<Operation>),
 }
@@ -163,6 +174,17 @@ pub(crate) enum Claimed {
 }
 
 impl Inner {
+    /// What a call is told that may repeat an earlier one: of what was done in that one's place, where something was.
+    pub(crate) async fn suspected(
+        &self,
+        allowed: &Authorized<Execute>,
+        earlier: &Operation,
+    ) -> Result<Envelope, LedgerError> {
+        let gone_on = self.gone_on_with(earlier, &standing(earlier)).await?;
+        let earlier = gone_on.as_ref().unwrap_or(earlier);
+        Ok(possible_duplicate(earlier, visibility(allowed, earlier)))
+    }
+
     /// Whether a held call is its host's only way to go on with the operation that it looks like: one of the same principal,
     /// with the same arguments, that waits for its approval, was approved or could not be sent, and of which surely nothing has
     /// happened. A host without identity cannot name it; going on with it is what both calls want, and makes one effect.
@@ -303,8 +325,8 @@ impl Inner {
         let known = call.known(destination);
         let (claim, window) = match decision {
             Decision::Ready => {
-                if let Some(beside) = self.carried_on_by(operation).await? {
-                    return Ok(Resumed::CarriedOn(Box::new(beside)));
+                if self.carried_on_by(operation).await?.is_some() {
+                    return Ok(Resumed::CarriedOn);
                 }
                 if !known.is_as_approved(operation) || call.is_let_through_by_observing(operation) {
                     return Err(LedgerError::ApprovalVoid);
@@ -442,10 +464,7 @@ impl Inner {
         let run = Run { inner: Arc::clone(self), tool: call.known(destination) };
         self.runtime.spawn(Box::pin(async move {
             match run.drive(held, operation, window).await {
-                Ok(operation) => {
-                    run.inner.conclude_observed(&operation).await;
-                    seat.leave(operation);
-                }
+                Ok(operation) => seat.leave(operation),
                 Err(error) => tracing::error!(%error, "an attempt could not be settled; recovery will take it"),
             }
             drop(permit);

@@ -63,7 +63,7 @@ impl Awaited {
         let mut seen = observation(self.attempt, classified, Source::LateAnswer);
         seen.next_check = inner.check_after(&operation, &seen, None).await.unwrap_or_default();
         match inner.record(&self.key, &format!("owner:{}", inner.owner), seen).await? {
-            Recorded::Done(operation) => inner.conclude_observed(&operation).await,
+            Recorded::Done(_) => {}
             Recorded::Refused(refusal, _) => {
                 tracing::error!(key = %self.key, attempt = %self.attempt, %refusal, "a late answer was refused");
             }

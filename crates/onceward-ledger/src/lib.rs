@@ -6,6 +6,7 @@
 pub mod application;
 pub mod approvals;
 pub mod authorize;
+mod beside;
 pub mod call;
 mod claim;
 pub mod clock;

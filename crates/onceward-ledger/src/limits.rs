@@ -92,8 +92,9 @@ const _: () = assert!(CHECKS_PER_ROUTE_MAX < CHECKS_MAX, "one destination must n
 /// Operations that one mark is looked up for. A key belongs to one; a handle that several have names none of them.
 pub const MARKED_MAX: u32 = 8;
 
-/// Calls sent beside one operation in observe mode that are looked at before that one may be sent. Beyond them it may not.
-pub const BESIDE_MAX: u32 = 256;
+/// Calls sent beside one operation in observe mode, or beside those, that are looked at before that one may be sent. Beyond them it
+/// may not.
+pub const BESIDE_MAX: u32 = 1024;
 
 /// Attempts under way whose keys are compared with that of an event which names nothing uncertain: more than
 /// [`DISPATCHES_MAX`], with room for applications' claims. Where there are more, the event is asked for again later.

@@ -25,7 +25,7 @@ use crate::directory::Known;
 use crate::error::LedgerError;
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
-use crate::store::{Applied, Command, Expects, Priority, Step};
+use crate::store::{Applied, Expects, Step};
 
 /// What a lookup came to, in one word. The words are labels of a metric and part of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -365,7 +365,7 @@ impl Inner {
             expects,
         };
         tracing::info!(key = %operation.key, said = conclusion.said.name(), "a lookup");
-        match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
+        match self.step(step).await? {
             Applied::Stepped(operation) => Ok(LookedUp { said: conclusion.said, operation, note }),
             // It moved meanwhile: what was found is asked for again if it still matters.
             Applied::Refused { operation, .. } => Ok(LookedUp { said: Said::SaysNothing, operation, note }),

@@ -13,11 +13,11 @@ use std::time::Duration;
 use onceward_core::classify::{AttemptFacts, Observed as Seen, classify};
 use onceward_core::code::Code;
 use onceward_core::decide::{Conflict, Decision, Request, decide};
-use onceward_core::event::{About, CloseReason, Event, Observation, Source, Verdict};
+use onceward_core::event::Verdict;
 use onceward_core::key::{AttemptNumber, Generation, OperationId, OperationKey, OutboundKey};
 use onceward_core::operation::Operation;
 use onceward_core::outcome::{AnswerSource, Dispatched, Envelope, NextAction, Observed, Outcome, Role, report};
-use onceward_core::receipt::{Answer, Receipt};
+use onceward_core::receipt::Answer;
 use onceward_core::retry::RetryPolicy;
 use onceward_core::sighting::{Sighting, WouldBe};
 use onceward_core::state::State;
@@ -25,14 +25,13 @@ use onceward_core::state::State;
 use self::overheard::Overheard;
 use crate::application::{ClaimAnswer, ClaimTerms};
 use crate::authorize::{Authorized, Execute};
+use crate::beside::is_by_resemblance;
 use crate::call::{Approval, Call, Identity};
 use crate::destination::{Destination, Dispatch, LateAnswer};
 use crate::error::LedgerError;
 use crate::execute::{Opened, Resumed, is_the_dispatchers, told};
 use crate::ledger::{Inner, Ledger};
 use crate::limits;
-use crate::mark::Mark;
-use crate::store::{Command, Expects, Priority, Step};
 
 /// How a call is observed.
 #[derive(Clone, Debug)]
@@ -212,7 +211,7 @@ impl Inner {
                             met(running, key.id.clone(), Some(self.key_in_use(&operation)))
                         }
                         Ok(Resumed::Suspected(earlier)) => duplicate(*earlier),
-                        Ok(Resumed::CarriedOn(_)) => {
+                        Ok(Resumed::CarriedOn) => {
                             self.sight(allowed, call, watch, &operation, Some(destination)).await?
                         }
                         Ok(Resumed::Stays(_)) | Err(LedgerError::OtherRunner { .. } | LedgerError::ApprovalVoid) => {
@@ -246,97 +245,6 @@ impl Inner {
         Ok(())
     }
 
-    /// What follows once an attempt of a call that was only observed has ended.
-    pub(crate) async fn conclude_observed(&self, operation: &Operation) {
-        let Some(sighting) = &operation.terms.sighting else { return };
-        let is_nobodys = sighting.is_beside_another() || operation.terms.suspicion.is_some();
-        match &operation.state {
-            State::Succeeded(_) => self.tell_the_met(operation, sighting).await,
-            // No caller knows its id, and enforced it may not be sent: it would hold back what is like it for nothing.
-            State::Approved(_) if sighting.would.is_blocked() && is_nobodys => {
-                let step = Step {
-                    key: operation.key.clone(),
-                    events: vec![Event::Close(CloseReason::Withdrawn)],
-                    actor: format!("owner:{}", self.owner),
-                    expects: Expects::Version(operation.journal.seq),
-                };
-                if let Err(error) = self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await {
-                    tracing::warn!(key = %operation.key, %error, "an observed call that was not sent could not be closed");
-                }
-            }
-            State::Approved(_)
-            | State::Proposed(_)
-            | State::Pending(_)
-            | State::Unknown(_)
-            | State::Rejected(_)
-            | State::Closed(_) => {}
-        }
-    }
-
-    /// A call that was sent beside its operation and succeeded is evidence about that one: the intention is carried out, and whoever
-    /// repeats it once the rules bind must be told so. It settles what is unknown, and contradicts what was refused or closed.
-    async fn tell_the_met(&self, spare: &Operation, sighting: &Sighting) {
-        let (Some(met), Some(_), State::Succeeded(done)) = (&sighting.met, &sighting.key, &spare.state) else { return };
-        let Some(answer) = done.answer.present() else { return };
-        let key = OperationKey { tenant: spare.key.tenant.clone(), id: met.clone() };
-        let Ok(Some(operation)) = self.look(&key).await else { return };
-        if !self.is_one_intention(&operation, spare) {
-            return;
-        }
-        let attempt = match &operation.state {
-            State::Unknown(unknown) => unknown.latest().attempt,
-            State::Rejected(_) | State::Closed(_) => AttemptNumber(operation.history.attempts),
-            State::Proposed(_) | State::Approved(_) | State::Pending(_) | State::Succeeded(_) => return,
-        };
-        let seen = Observation {
-            about: About::Attempt(attempt),
-            verdict: Verdict::Effect(Receipt {
-                effect_id: None,
-                answer: answer.clone(),
-                received_at: done.received_at,
-            }),
-            source: Source::LateAnswer,
-            next_check: None,
-            note: Some(format!("sent beside it in observe mode, as operation {}, and done", spare.key.id)),
-        };
-        if let Err(error) = self.record(&key, &format!("owner:{}", self.owner), seen).await {
-            tracing::warn!(%key, %error, "what an observed call came to could not be told to the operation that it met");
-        }
-    }
-
-    /// The operation that was sent beside this one in observe mode, for the same intention, and did what it is about or may have. It is
-    /// found by a mark that lies in the commit that made it.
-    pub(crate) async fn carried_on_by(&self, operation: &Operation) -> Result<Option<Operation>, LedgerError> {
-        let beside = self.store.marked(&Mark::Beside(operation.key.clone()), limits::BESIDE_MAX).await?;
-        let all_seen = beside.len() < usize::try_from(limits::BESIDE_MAX).unwrap_or(usize::MAX);
-        let mut last = None;
-        for key in beside {
-            let Some(spare) = self.look(&key).await? else { continue };
-            let may_have_done_it = match &spare.state {
-                State::Pending(_) | State::Unknown(_) | State::Succeeded(_) => true,
-                State::Proposed(_) | State::Approved(_) | State::Rejected(_) | State::Closed(_) => false,
-            };
-            if may_have_done_it && self.is_one_intention(operation, &spare) {
-                return Ok(Some(spare));
-            }
-            last = Some(spare);
-        }
-        // Of more than are looked at, one may have.
-        Ok(last.filter(|_| !all_seen))
-    }
-
-    /// Whether what was sent beside an operation was for its intention: an id may be used again for something else.
-    fn is_one_intention(&self, operation: &Operation, spare: &Operation) -> bool {
-        match spare.binding.arguments.present() {
-            Some(arguments) => {
-                let request = Request { tool: &spare.binding.tool, arguments };
-                // What cannot be compared may be.
-                !matches!(decide(operation, request, &self.keys), Ok(Decision::Conflict(_)))
-            }
-            None => operation.binding.fingerprint == spare.binding.fingerprint,
-        }
-    }
-
     /// What a call that meets this operation would have come to, and the key that goes out with it instead.
     async fn sight(
         &self,
@@ -348,10 +256,10 @@ impl Inner {
     ) -> Result<Sighting, LedgerError> {
         let request = Request { tool: allowed.tool(), arguments: &call.arguments };
         let id = operation.key.id.clone();
-        let beside = match decide(operation, request, &self.keys)? {
-            Decision::Ready => self.carried_on_by(operation).await?,
-            _ => None,
-        };
+        let beside = self.gone_on_with(operation, &decide(operation, request, &self.keys)?).await?;
+        if beside.as_ref().is_some_and(is_by_resemblance) {
+            return Ok(Sighting { would: WouldBe::Told(Outcome::PossibleDuplicate), met: Some(id), key: None });
+        }
         let operation = beside.as_ref().unwrap_or(operation);
         let decision = decide(operation, request, &self.keys)?;
         let would = match (&decision, destination) {
@@ -372,7 +280,7 @@ impl Inner {
     }
 
     /// The key that a repetition of the operation would carry.
-    fn key_in_use(&self, operation: &Operation) -> OutboundKey {
+    pub(crate) fn key_in_use(&self, operation: &Operation) -> OutboundKey {
         let last = match &operation.state {
             State::Pending(pending) => pending.attempt.outbound_key.clone(),
             State::Unknown(unknown) => unknown.latest().outbound_key.clone(),

@@ -12,7 +12,7 @@ use onceward_core::step::Refusal;
 use crate::authorize::{Authorized, Execute, Grant, Purge, Read};
 use crate::error::LedgerError;
 use crate::ledger::Ledger;
-use crate::store::{Applied, Command, Expects, Filter, Page, Priority, Step};
+use crate::store::{Applied, Expects, Filter, Page, Step};
 
 impl Ledger {
     /// Finds an operation that the caller may see. Never writes.
@@ -118,7 +118,7 @@ impl Ledger {
     ) -> Result<Operation, LedgerError> {
         let actor = format!("principal:{}", allowed.principal());
         let step = Step { key: operation.key.clone(), events, actor, expects };
-        match self.inner.store.submit(Command::Step(Box::new(step)), Priority::Settle).await? {
+        match self.inner.step(step).await? {
             Applied::Stepped(operation) => Ok(operation),
             Applied::Refused { refusal: Refusal::Moved { seen, .. }, operation } => {
                 Err(self.inner.moved(&operation, seen).await?)

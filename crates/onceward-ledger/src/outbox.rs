@@ -247,7 +247,7 @@ impl Inner {
             return Ok(None);
         }
         if let Some(beside) = self.carried_on_by(&operation).await? {
-            tracing::warn!(%key, beside = %beside.key.id, "this entry was sent beside the outbox in observe mode; it waits for a person");
+            tracing::debug!(%key, beside = %beside.key.id, "this entry was sent beside the outbox in observe mode; what became of that is not known");
             return Ok(None);
         }
         let (tenant, scope) = (&key.tenant, known.destination.scope());

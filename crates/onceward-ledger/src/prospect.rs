@@ -110,6 +110,10 @@ impl Inner {
         if operation.history.in_disagreement() || !self.governor.redrives(destination.scope()) {
             return Ok(None);
         }
+        // The destination may still be at work on what went out under the same key in observe mode.
+        if self.carried_on_by(operation).await?.is_some() {
+            return Ok(None);
+        }
         let Some(prospect) = self.prospect(operation, Some(destination)).await? else { return Ok(None) };
         match may_redrive(&prospect.case(operation, self.clock.now())) {
             Ok(permit) => Ok(Some(permit)),

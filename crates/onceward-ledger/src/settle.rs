@@ -13,7 +13,7 @@ use crate::claim::Held;
 use crate::error::LedgerError;
 use crate::ledger::Inner;
 use crate::limits;
-use crate::store::{Applied, Command, Expects, Priority, Step, StoreError};
+use crate::store::{Applied, Expects, Step, StoreError};
 
 impl Inner {
     /// Records an observation about the attempt that `held` owns, and gives the operation as it stands then.
@@ -63,7 +63,7 @@ impl Inner {
                 actor: actor.to_owned(),
                 expects: Expects::Anything,
             };
-            match self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await {
+            match self.step(step).await {
                 Ok(Applied::Stepped(operation)) => return Ok(Recorded::Done(operation)),
                 Ok(Applied::Refused { refusal, operation }) => return Ok(Recorded::Refused(refusal, operation)),
                 Ok(Applied::NoSuchOperation) => return Err(LedgerError::NotFound),

@@ -1,0 +1,229 @@
+//! What was sent beside an operation in observe mode, and what follows from it once the rules bind: nothing is sent that a call
+//! beside it did, or may have done.
+//!
+//! A spare names the operation that it met in its own commit ([`Mark::Beside`]), so that whoever would send that one finds it,
+//! whatever became of either meanwhile and in whichever order.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use onceward_core::decide::{Decision, Request, decide};
+use onceward_core::event::{About, CloseReason, Event, Observation, Source, Verdict};
+use onceward_core::key::OperationKey;
+use onceward_core::operation::Operation;
+use onceward_core::receipt::Receipt;
+use onceward_core::sighting::Sighting;
+use onceward_core::state::State;
+use onceward_core::step::Refusal;
+
+use crate::error::LedgerError;
+use crate::ledger::Inner;
+use crate::limits;
+use crate::mark::Mark;
+use crate::store::{Applied, BoxFuture, Command, Expects, Priority, Step, StoreError};
+
+impl Inner {
+    /// Takes a step, and whatever follows from it for what was sent beside the operation, or what it was sent beside.
+    ///
+    /// # Errors
+    /// As of the store: the step was not taken, or nobody knows.
+    pub(crate) async fn step(&self, step: Step) -> Result<Applied, StoreError> {
+        let applied = self.store.submit(Command::Step(Box::new(step)), Priority::Settle).await;
+        if let Ok(Applied::Stepped(operation)) = &applied {
+            self.follow(operation).await;
+        }
+        applied
+    }
+
+    /// The operation to which whoever repeats this one is led: what was done in its place in observe mode, or may have been, where
+    /// its own state says that it was not.
+    pub(crate) async fn gone_on_with(
+        &self,
+        operation: &Operation,
+        decision: &Decision,
+    ) -> Result<Option<Operation>, LedgerError> {
+        match decision {
+            Decision::Ready | Decision::ApprovalRequired | Decision::Rejected | Decision::Closed => {
+                self.carried_on_by(operation).await
+            }
+            // As long as neither is known, its own attempt is what it is told of.
+            Decision::Unknown => Ok(self.carried_on_by(operation).await?.filter(is_done)),
+            Decision::Conflict(_) | Decision::InProgress | Decision::Replay | Decision::Expired => Ok(None),
+        }
+    }
+
+    /// What was sent beside this operation in observe mode, or beside what was, and did what it is about or may have; what was done
+    /// before what may have been. Where there is one, the operation is not sent.
+    pub(crate) async fn carried_on_by(&self, operation: &Operation) -> Result<Option<Operation>, LedgerError> {
+        let (mut ahead, mut seen) = (VecDeque::from([operation.key.clone()]), BTreeSet::new());
+        let mut may_have = None;
+        while let Some(met) = ahead.pop_front() {
+            for key in self.store.marked(&Mark::Beside(met), limits::BESIDE_MAX).await? {
+                if !seen.insert(key.clone()) {
+                    continue;
+                }
+                let Some(spare) = self.look(&key).await? else { continue };
+                // Of more than are looked at, the next one may have.
+                let is_last = seen.len() >= limits::BESIDE_MAX as usize;
+                let acted = may_have_acted(&spare) && self.stands_in_the_way(operation, &spare);
+                if is_last || (acted && is_done(&spare)) {
+                    return Ok(Some(spare));
+                }
+                ahead.push_back(key);
+                if acted {
+                    may_have.get_or_insert(spare);
+                }
+            }
+        }
+        Ok(may_have)
+    }
+
+    /// Whether what was sent beside an operation was for its intention, or under its key: then a destination would take the one for
+    /// the other.
+    fn stands_in_the_way(&self, operation: &Operation, spare: &Operation) -> bool {
+        let Some(Sighting { key, .. }) = &spare.terms.sighting else { return false };
+        match key {
+            Some(key) if *key == self.key_in_use(operation) => true,
+            // It only looked like it: no word about an intention that its caller has named.
+            None if operation.terms.suspicion.is_none() => false,
+            Some(_) | None => self.is_one_intention(operation, spare),
+        }
+    }
+
+    fn is_one_intention(&self, operation: &Operation, spare: &Operation) -> bool {
+        let (one, other) = (&operation.binding, &spare.binding);
+        match other.arguments.present() {
+            Some(arguments) => {
+                let request = Request { tool: &other.tool, arguments };
+                // What cannot be compared may be.
+                !matches!(decide(operation, request, &self.keys), Ok(Decision::Conflict(_)))
+            }
+            None => {
+                let comparable = one.tool_version == other.tool_version
+                    && one.comparison == other.comparison
+                    && one.fingerprint_key == other.fingerprint_key;
+                one.tool == other.tool && (!comparable || one.fingerprint == other.fingerprint)
+            }
+        }
+    }
+
+    /// What follows from a step that was taken. That it could not be done loses nothing: it is asked for again before anything is
+    /// sent.
+    fn follow<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Err(error) = self.followed(operation).await {
+                tracing::warn!(key = %operation.key, %error, "what follows for what was sent beside it is not recorded yet");
+            }
+        })
+    }
+
+    async fn followed(&self, operation: &Operation) -> Result<(), LedgerError> {
+        match &operation.state {
+            State::Succeeded(_) => self.tell_all_met(operation).await,
+            State::Approved(_) if is_leftover(operation) => self.close_leftover(operation).await,
+            State::Approved(_) | State::Unknown(_) => match self.carried_on_by(operation).await? {
+                Some(spare) if is_done(&spare) => self.tell(operation, &spare).await,
+                Some(_) | None => Ok(()),
+            },
+            State::Proposed(_) | State::Pending(_) | State::Rejected(_) | State::Closed(_) => Ok(()),
+        }
+    }
+
+    /// Nobody knows the id of what was not sent beside another, and enforced it may not be sent: it would hold back what is like it
+    /// for nothing.
+    async fn close_leftover(&self, spare: &Operation) -> Result<(), LedgerError> {
+        self.owners_step(spare, Event::Close(CloseReason::Withdrawn)).await
+    }
+
+    async fn tell_all_met(&self, spare: &Operation) -> Result<(), LedgerError> {
+        let mut met = met(spare);
+        for _ in 0..limits::BESIDE_MAX {
+            let Some(key) = met.take() else { break };
+            let Some(operation) = self.look(&key).await? else { break };
+            met = self::met(&operation);
+            if self.stands_in_the_way(&operation, spare) {
+                self.tell(&operation, spare).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells an operation that a call beside it was done. What waits or is free is replaced by it; what is unknown under the same
+    /// identity is settled: whoever repeats it must be told so.
+    async fn tell(&self, operation: &Operation, spare: &Operation) -> Result<(), LedgerError> {
+        let State::Succeeded(done) = &spare.state else { return Ok(()) };
+        if !self.is_one_intention(operation, spare) {
+            return Ok(());
+        }
+        let note = Some(format!("sent beside it in observe mode, as operation {}, and done", spare.key.id));
+        match (&operation.state, done.answer.present()) {
+            (State::Proposed(_) | State::Approved(_), _) => {
+                self.owners_step(operation, Event::Supersede { by: spare.key.id.clone(), note }).await
+            }
+            (State::Unknown(unknown), Some(answer)) if !is_by_resemblance(spare) => {
+                let receipt = Receipt { effect_id: None, answer: answer.clone(), received_at: done.received_at };
+                let seen = Observation {
+                    about: About::Attempt(unknown.latest().attempt),
+                    verdict: Verdict::Effect(receipt),
+                    source: Source::LateAnswer,
+                    next_check: None,
+                    note,
+                };
+                self.owners_step(operation, Event::Observe(seen)).await
+            }
+            (
+                State::Unknown(_) | State::Pending(_) | State::Succeeded(_) | State::Rejected(_) | State::Closed(_),
+                _,
+            ) => Ok(()),
+        }
+    }
+
+    async fn owners_step(&self, operation: &Operation, event: Event) -> Result<(), LedgerError> {
+        let step = Step {
+            key: operation.key.clone(),
+            events: vec![event],
+            actor: format!("owner:{}", self.owner),
+            expects: Expects::Version(operation.journal.seq),
+        };
+        match self.step(step).await? {
+            // Where it moved meanwhile, that move is followed.
+            Applied::Refused { refusal: Refusal::Moved { .. }, .. } => Ok(()),
+            Applied::Refused { refusal, .. } => Err(LedgerError::Illegal(refusal)),
+            Applied::Stepped(_)
+            | Applied::Opened(_)
+            | Applied::Existing(_)
+            | Applied::Suspected(_)
+            | Applied::NoSuchOperation
+            | Applied::Done => Ok(()),
+        }
+    }
+}
+
+/// Whether it was made by a call that only looked like the operation that it met.
+pub(crate) fn is_by_resemblance(spare: &Operation) -> bool {
+    spare.terms.sighting.as_ref().is_some_and(|sighting| sighting.is_beside_another() && sighting.key.is_none())
+}
+
+fn is_done(operation: &Operation) -> bool {
+    matches!(operation.state, State::Succeeded(_))
+}
+
+/// Whether its effect is there, or may be, as far as anybody knows or once knew.
+fn may_have_acted(spare: &Operation) -> bool {
+    match &spare.state {
+        State::Pending(_) | State::Unknown(_) | State::Succeeded(_) => true,
+        State::Proposed(_) | State::Approved(_) | State::Rejected(_) | State::Closed(_) => {
+            !spare.state.uncertain().is_empty() || spare.history.disagreement.is_some()
+        }
+    }
+}
+
+fn met(spare: &Operation) -> Option<OperationKey> {
+    let id = spare.terms.sighting.as_ref()?.met.clone()?;
+    Some(OperationKey { tenant: spare.key.tenant.clone(), id })
+}
+
+/// Whether its call is over and nobody can name it, or may send it once the rules bind.
+fn is_leftover(operation: &Operation) -> bool {
+    let Some(sighting) = &operation.terms.sighting else { return false };
+    sighting.is_beside_another() || (sighting.would.is_blocked() && operation.terms.suspicion.is_some())
+}
