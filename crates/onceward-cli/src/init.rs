@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Do not start or connect to MCP servers to learn which of their tools plainly read; then all of them count as writing
     #[arg(long)]
     offline: bool,
-    /// Replace a file that is there
+    /// Replace a file that is there; it is kept beside it, as PATH.old
     #[arg(long)]
     force: bool,
 }
@@ -63,6 +63,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let kept = secrets::keep(&plan, folder)?;
     let offline = if arguments.offline { reads::Asked::No } else { reads::ask(&mut plan, folder).await };
     let text = plan.to_toml();
+    if arguments.output.exists() {
+        // What was added to it by hand is not lost.
+        let old = old_of(&arguments.output);
+        std::fs::rename(&arguments.output, &old).map_err(|error| cannot_write(&old, &error))?;
+        say!("Kept the file that was there as {}.", old.display());
+    }
     secrets::write(&arguments.output, text.as_bytes()).map_err(|error| cannot_write(&arguments.output, &error))?;
     tell(&arguments, &plan, &kept, &offline)
 }
@@ -95,6 +101,12 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display()))
 }
 
+fn old_of(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".old");
+    name.into()
+}
+
 fn folder_of(output: &Path) -> &Path {
     output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -104,7 +116,8 @@ fn tell(arguments: &Arguments, plan: &Plan, kept: &[String], asked: &reads::Aske
     let output = arguments.output.display();
     say!("Wrote {output}.");
     for file in kept {
-        say!("Wrote {file} (mode 0600): a secret that stood in the host's configuration.");
+        let file = folder_of(&arguments.output).join(file);
+        say!("Wrote {} (mode 0600): a secret that stood in the host's configuration.", file.display());
     }
     for note in plan.notes.iter().chain(asked.notes()) {
         say!("Note: {note}");
@@ -113,7 +126,12 @@ fn tell(arguments: &Arguments, plan: &Plan, kept: &[String], asked: &reads::Aske
     say!("\n{}", report.to_string().trim_end());
     let missing = plan.missing_variables();
     if !missing.is_empty() {
-        say!("\nSet before it starts: {}.", missing.join(", "));
+        let then = if plan.servers.is_empty() {
+            ""
+        } else {
+            " Then run init once more with --force: it asks the servers only once they are set."
+        };
+        say!("\nSet before it starts: {}.{then}", missing.join(", "));
     }
     say!("\n{}", plan.next_steps(&arguments.output));
     // What is only unset is named above; anything else is a mistake, also beside it.

@@ -265,6 +265,9 @@ impl App {
     async fn claim_here(&self, grant: &Grant, claim: NewClaim) -> Result<ClaimAnswer, Problem> {
         let NewClaim { tool, identity, arguments, title, terms } = claim;
         let unknown = || Problem::plain(Code::UnknownTool);
+        if !grant.has(Scope::Execute) {
+            return Err(Problem::lacks(Scope::Execute));
+        }
         let name = ToolName::parse(&tool).map_err(|_| unknown())?;
         let allowed = grant.to_execute(&name).map_err(|_| unknown())?;
         let arguments = arguments.require_object()?;

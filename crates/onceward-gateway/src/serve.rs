@@ -42,7 +42,7 @@ pub struct Gateway {
     pub ledger: Home,
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// For whom an agent's and an operator's token are made when the ledger has no credential yet.
+    /// For whom an agent's and an operator's token are made when the ledger has none of its credentials yet.
     pub tenant: Option<TenantId>,
     /// The tools.
     pub catalog: Catalog,
@@ -276,7 +276,7 @@ async fn self_test(store: &dyn Store) -> Result<(), StartError> {
 
 /// Makes the first two credentials of a ledger that has none.
 async fn first_tokens(ledger: &Ledger, tenant: &TenantId) -> Result<Option<FirstTokens>, StartError> {
-    if !ledger.store().credentials().await?.is_empty() {
+    if ledger.store().credentials().await?.iter().any(|credential| credential.grant.tenant() == tenant) {
         return Ok(None);
     }
     let all = || ToolPattern::parse("*");

@@ -247,7 +247,7 @@ impl Inner {
             return Ok(None);
         }
         if let Some(beside) = self.carried_on_by(&operation).await? {
-            tracing::debug!(%key, beside = %beside.key.id, "this entry was sent beside the outbox in observe mode; what became of that is not known");
+            tracing::debug!(%key, beside = %beside.key.id, "sent beside the outbox in observe mode; what became of that is not known");
             return Ok(None);
         }
         let (tenant, scope) = (&key.tenant, known.destination.scope());

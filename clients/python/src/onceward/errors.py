@@ -239,5 +239,5 @@ class ReceiptNotKept(OncewardError):
         return (
             f"It was done, and operation {self.operation_id} is settled, but what the function returned could not be "
             f"stored ({self.why}). Take it from `.value` now; do not run it again. Give the operation an `encode` that "
-            "makes it small JSON."
+            "makes it small JSON. A repetition gets `None`."
         )

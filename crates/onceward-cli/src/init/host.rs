@@ -43,6 +43,19 @@ const HARMLESS_NAMES: [&str; 18] = [
     "USER-AGENT",
 ];
 
+/// What hosts fill in by themselves: no variables, and nobody fills them in here.
+const HOSTS_OWN: [&str; 9] = [
+    "workspaceFolder",
+    "workspaceFolderBasename",
+    "userHome",
+    "pathSeparator",
+    "cwd",
+    "file",
+    "fileDirname",
+    "CLAUDE_PROJECT_DIR",
+    "extensionPath",
+];
+
 /// Characters of a value that may stand in the configuration.
 const HARMLESS_LENGTH_MAX: usize = 80;
 
@@ -106,15 +119,28 @@ fn server(name: &str, table: String, entry: &Value, notes: &mut Vec<String>) -> 
     }
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     let kind = text("type").or_else(|| text("transport"));
-    let reach = match (text("command"), text("url").or_else(|| text("serverUrl"))) {
+    let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|field| text(field));
+    let reach = match (text("command"), url) {
         (Some(command), _) => {
-            let words = entry.get("args").and_then(Value::as_array).into_iter().flatten();
-            let words: Vec<String> = std::iter::once(command.to_owned())
-                .chain(words.map(|word| word.as_str().map_or_else(|| word.to_string(), ToOwned::to_owned)))
-                .collect();
+            let words = match entry.get("args") {
+                Some(Value::String(line)) => {
+                    shlex::split(line).ok_or("its args are a text whose quotation marks do not match")?
+                }
+                Some(Value::Array(words)) => {
+                    words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), ToOwned::to_owned)).collect()
+                }
+                Some(_) | None => Vec::new(),
+            };
+            let words: Vec<String> = std::iter::once(command.to_owned()).chain(words).collect();
+            if entry.contains_key("envFile") {
+                notes.push(format!(
+                    "{name:?} reads an envFile, which is not read here: name each of its variables in env of [mcp.{table}], as env:NAME"
+                ));
+            }
             if words.iter().any(|word| word.contains("${")) || text("cwd").is_some_and(|cwd| cwd.contains("${")) {
                 notes.push(format!(
-                    "the command or folder of {name:?} has a ${{…}} that your host filled in; write its value into [mcp.{table}]"
+                    "the command or folder of {name:?} has a ${{…}} that your host filled in; write its value into [mcp.{table}], \
+                     or, where it is a secret, give it to the server as a variable in env"
                 ));
             }
             if words.iter().any(|word| looks_secret(word)) {
@@ -125,7 +151,7 @@ fn server(name: &str, table: String, entry: &Value, notes: &mut Vec<String>) -> 
             }
             Reach::Command {
                 words,
-                env: settings(&table, entry.get("env"), notes),
+                env: settings(&table, entry.get("env").and_then(Value::as_object).unwrap_or(&Map::new()), notes),
                 cwd: text("cwd").map(ToOwned::to_owned),
             }
         }
@@ -136,7 +162,7 @@ fn server(name: &str, table: String, entry: &Value, notes: &mut Vec<String>) -> 
             if url.contains(['?', '@']) || url.contains("${") {
                 return Err(format!(
                     "its address has a ?, an @ or a ${{…}} in it ({}); write [mcp.{table}] yourself, with a credential as auth or headers",
-                    url.split('?').next().unwrap_or_default()
+                    url.split('?').next().unwrap_or_default().rsplit('@').next().unwrap_or_default()
                 ));
             }
             if url.split('/').skip(3).any(looks_random) {
@@ -145,11 +171,12 @@ fn server(name: &str, table: String, entry: &Value, notes: &mut Vec<String>) -> 
                      keep that file as you keep your secrets"
                 ));
             }
-            let mut headers = settings(&table, entry.get("headers"), notes);
-            let bearer = bearer(&table, entry.get("headers"));
+            let mut written = entry.get("headers").and_then(Value::as_object).cloned().unwrap_or_default();
+            let bearer = bearer(&table, &written);
             if bearer.is_some() {
-                headers.retain(|header, _| !header.eq_ignore_ascii_case("authorization"));
+                written.retain(|header, _| !header.eq_ignore_ascii_case("authorization"));
             }
+            let headers = settings(&table, &written, notes);
             Reach::Url { url: url.to_owned(), bearer, headers }
         }
         (None, None) => return Err("it has neither a command nor a url".to_owned()),
@@ -173,8 +200,8 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 /// `Authorization: Bearer …` is a credential of its own kind.
-fn bearer(server: &str, headers: Option<&Value>) -> Option<Setting> {
-    let (_, value) = headers?.as_object()?.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
+fn bearer(server: &str, headers: &Map<String, Value>) -> Option<Setting> {
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
     let token = value.as_str()?.strip_prefix("Bearer ")?.trim();
     Some(match variable(token) {
         Some(name) => Setting::Variable(name),
@@ -182,13 +209,12 @@ fn bearer(server: &str, headers: Option<&Value>) -> Option<Setting> {
     })
 }
 
-fn settings(server: &str, written: Option<&Value>, notes: &mut Vec<String>) -> BTreeMap<String, Setting> {
-    let empty = Map::new();
-    let written = written.and_then(Value::as_object).unwrap_or(&empty);
+fn settings(server: &str, written: &Map<String, Value>, notes: &mut Vec<String>) -> BTreeMap<String, Setting> {
     written
         .iter()
         .map(|(name, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+            let value = usual(&value).unwrap_or(value);
             let setting = match variable(&value) {
                 Some(variable) => Setting::Variable(variable),
                 None if is_harmless(name, &without_variables(&value)) => Setting::Plain(value.clone()),
@@ -254,6 +280,13 @@ fn looks_random(part: &str) -> bool {
         && part.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
+/// What stands for a whole text, `${NAME:-this}`, where the variable is not set here.
+fn usual(text: &str) -> Option<String> {
+    let (_, usual) = text.strip_prefix("${")?.strip_suffix('}')?.split_once(":-")?;
+    let name = variable(text)?;
+    std::env::var_os(name).is_none().then(|| usual.to_owned())
+}
+
 /// A text without what the host fills in.
 fn without_variables(text: &str) -> String {
     let mut rest = text;
@@ -274,6 +307,9 @@ fn variable(text: &str) -> Option<String> {
         None => (inside.strip_prefix("env:").unwrap_or(inside), false),
     };
     let name = inside.split(":-").next().unwrap_or(inside);
+    if HOSTS_OWN.contains(&name) {
+        return None;
+    }
     let fits = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || (input && c == b'-');
     if name.is_empty() || !name.bytes().all(fits) {
         return None;
@@ -384,6 +420,30 @@ mod tests {
         );
         assert!(plan.notes.iter().any(|note| note.contains("TEAM") && note.contains(".TEAM")), "{:?}", plan.notes);
         assert!(!plan.to_toml().contains("refusals = \"memory\""), "another package has a name that ends alike");
+    }
+
+    #[test]
+    fn what_a_host_fills_in_is_named_and_nothing_of_it_gets_lost_without_a_word() {
+        let text = r#"{ "mcpServers": {
+            "a": { "command": "npx", "args": "-y 'a server'", "envFile": "${workspaceFolder}/.env",
+                   "env": { "REGION": "${ONCEWARD_NOT_SET:-eu-west-1}", "BASE": "${workspaceFolder}" } },
+            "b": { "httpUrl": "https://b.example/mcp", "headers": { "Authorization": "Bearer ${input:b-token}" } },
+            "c": { "url": "https://me:hunter2@c.example/mcp" }
+        } }"#;
+        let plan = plan(text, Path::new("settings.json")).unwrap();
+        let written = plan.to_toml();
+        for line in [
+            r#"command = ["npx", "-y", "a server"]"#,
+            r#"REGION = "eu-west-1""#,
+            r#"url = "https://b.example/mcp""#,
+            r#"auth = "env:B_TOKEN""#,
+        ] {
+            assert!(written.contains(line), "{line} is not in\n{written}");
+        }
+        let notes = plan.notes.join("\n");
+        assert!(notes.contains("envFile") && notes.contains("BASE") && notes.contains("\"c\""), "{notes}");
+        assert!(!notes.contains("hunter2") && !notes.contains("Authorization of"), "{notes}");
+        assert_eq!(plan.missing_variables(), ["B_TOKEN"]);
     }
 
     #[test]

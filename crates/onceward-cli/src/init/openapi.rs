@@ -67,7 +67,7 @@ pub(super) fn plan(text: &str, file: &Path, url: Option<&str>) -> Result<Plan, F
     let all_keyed = keyed.len() == tools.len();
     if !keyed.is_empty() && !all_keyed {
         plan.notes.push(format!(
-            "these take an Idempotency-Key, and the others do not: {}. Put them into a destination of their own, with a contract \
+            "these take an Idempotency-Key, and the others do not: {}. They are sent without one, which some APIs refuse: put them into a destination of their own, with a contract \
              (docs/configuration.md, a destination that recognises keys)",
             keyed.join(", ")
         ));
@@ -137,7 +137,11 @@ fn server_of(document: &Value) -> Option<String> {
 /// The credential of the first scheme that a destination can carry, and the variable that it is read from.
 fn auth_of(document: &Value, api: &str) -> Option<(Table, String)> {
     let variable = format!("{}_TOKEN", api.to_uppercase().replace('-', "_"));
-    members(&document["components"]["securitySchemes"]).find_map(|(_, scheme)| {
+    let schemes = &document["components"]["securitySchemes"];
+    // What the description asks for comes before what it only describes.
+    let asked = document["security"].as_array().into_iter().flatten().flat_map(members).map(|(name, _)| &schemes[name]);
+    let described = members(schemes).map(|(_, scheme)| scheme);
+    asked.chain(described).find_map(|scheme| {
         let word = |field: &str| scheme[field].as_str().unwrap_or_default();
         let table = match (word("type"), word("scheme").to_lowercase().as_str(), word("in")) {
             ("http", "bearer", _) | ("oauth2" | "openIdConnect", _, _) => bearer(&variable),
@@ -197,6 +201,14 @@ impl Operation<'_> {
             let place = format!("{{/{}}}", escaped(name));
             match parameter["in"].as_str() {
                 Some("path") => path = path.replace(&format!("{{{name}}}"), &place),
+                Some("query") if is_list(resolved(self.document, &parameter["schema"])) => {
+                    if parameter["required"].as_bool() == Some(true) {
+                        return Err(format!(
+                            "its query parameter {name:?} is a list or an object, which is not written into an address here"
+                        ));
+                    }
+                    continue;
+                }
                 Some("query") => drop(query.insert(name.to_owned(), place.into())),
                 Some("header") if !self.is_ours(name) => drop(headers.insert(name.to_owned(), place.into())),
                 Some("cookie") if parameter["required"].as_bool() == Some(true) => {
@@ -230,11 +242,17 @@ impl Operation<'_> {
             table.insert("title".to_owned(), line.replace('{', "{{").replace('}', "}}").into());
             table.insert("description".to_owned(), line.into());
         }
+        let is_open = request.get("body").and_then(toml::Value::as_str) == Some("arguments");
         table.insert("request".to_owned(), request);
         if let Some(id) = self.effect_id() {
             table.insert("effect_id".to_owned(), id.into());
         }
-        let schema = toml::Value::try_from(schema.whole(self.document)?)
+        // Where each argument has its place, one that has none would be dropped without a word.
+        let mut schema = schema.whole(self.document)?;
+        if !is_open {
+            schema["additionalProperties"] = false.into();
+        }
+        let schema = toml::Value::try_from(schema)
             .map_err(|_| "its schema has a value that this configuration cannot hold (null)".to_owned())?;
         table.insert("schema".to_owned(), schema);
         Ok((self.name(), table))
@@ -271,12 +289,16 @@ impl Operation<'_> {
         if body.is_null() {
             return Ok("".into());
         }
-        let Some((_, content)) = self.content() else { return Err("its body is neither JSON nor a form".to_owned()) };
+        let Some((_, content)) = self.content() else {
+            return Err("its body is neither application/json nor a form".to_owned());
+        };
         let whole = resolved(self.document, &content["schema"]);
         let plain =
             whole["properties"].is_object() && ["allOf", "oneOf", "anyOf"].iter().all(|word| whole[*word].is_null());
         if !plain || members(&whole["properties"]).any(|(name, _)| schema.has(name)) {
-            schema.add("body", &content["schema"], None, body["required"].as_bool() == Some(true))?;
+            // A body that has members which must be there is not left out.
+            let demands = whole["required"].as_array().is_some_and(|names| !names.is_empty());
+            schema.add("body", &content["schema"], None, demands || body["required"].as_bool() == Some(true))?;
             return Ok("{/body}".into());
         }
         let required: Vec<&str> =
@@ -299,7 +321,7 @@ impl Operation<'_> {
     fn content(&self) -> Option<(&String, &Value)> {
         let body = resolved(self.document, &self.operation["requestBody"]);
         let of = |wanted: fn(&str) -> bool| members(&body["content"]).find(|(kind, _)| wanted(kind));
-        of(|kind| kind.starts_with("application/json") || kind.ends_with("+json")).or_else(|| of(is_form))
+        of(|kind| kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json")).or_else(|| of(is_form))
     }
 
     /// Where a successful answer has the name of what was made.
@@ -349,6 +371,9 @@ impl Schema {
         if !self.required.is_empty() {
             schema["required"] = json!(self.required);
         }
+        if let Some(place) = foreign(&schema) {
+            return Err(format!("its schema names {place:?}, which lies in another file"));
+        }
         let mut definitions = Map::new();
         let mut wanted = names(&schema);
         while let Some(name) = wanted.pop_first() {
@@ -361,6 +386,9 @@ impl Schema {
             let found =
                 document["components"]["schemas"].get(&name).ok_or_else(|| format!("there is no schema {name:?}"))?;
             let found = modern(found.clone());
+            if let Some(place) = foreign(&found) {
+                return Err(format!("the schema {name:?} names {place:?}, which lies in another file"));
+            }
             wanted.extend(names(&found));
             definitions.insert(name, found);
         }
@@ -373,6 +401,23 @@ impl Schema {
 
 const SCHEMAS: &str = "#/components/schemas/";
 const DEFINITIONS: &str = "#/$defs/";
+
+/// A reference that leads out of the description.
+fn foreign(schema: &Value) -> Option<&str> {
+    match schema {
+        Value::Object(members) => members.iter().find_map(|(key, value)| match value.as_str() {
+            Some(place) if key == "$ref" && !place.starts_with('#') => Some(place),
+            Some(_) => None,
+            None => foreign(value),
+        }),
+        Value::Array(elements) => elements.iter().find_map(foreign),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn is_list(schema: &Value) -> bool {
+    ["array", "object"].iter().any(|kind| schema["type"] == *kind)
+}
 
 /// The schemas that a schema names.
 fn names(schema: &Value) -> BTreeSet<String> {
@@ -412,6 +457,18 @@ fn modern(schema: Value) -> Value {
                     Some(Value::Bool(false)) => drop(members.remove(exclusive)),
                     Some(_) | None => {}
                 }
+            }
+            // What only answers have is demanded of nobody.
+            let read_only: Vec<String> = members
+                .get("properties")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+                .filter(|(_, member)| member["readOnly"] == true)
+                .map(|(name, _)| name.clone())
+                .collect();
+            if let Some(Value::Array(required)) = members.get_mut("required") {
+                required.retain(|name| !read_only.iter().any(|only| name == only.as_str()));
             }
             if let Some(Value::String(place)) = members.get_mut("$ref") {
                 *place = place.replace(SCHEMAS, DEFINITIONS);
@@ -521,7 +578,9 @@ paths:
         assert!(text.contains(r#"required = ["lines"]"#), "what only answers have is no argument: {text}");
         assert!(!text.contains("listOrders") && !text.contains("Idempotency-Key"), "{text}");
         assert!(
-            plan.notes.iter().any(|note| note.contains("/upload") && note.contains("neither JSON nor a form")),
+            plan.notes
+                .iter()
+                .any(|note| note.contains("/upload") && note.contains("neither application/json nor a form")),
             "{:?}",
             plan.notes
         );
@@ -543,6 +602,47 @@ paths:
         let read = onceward_gateway::config::Config::from_toml(&text, "onceward.toml", Path::new("."), &AnySecret);
         let config = read.unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
         assert_eq!(config.catalog.tools().len(), 3);
+    }
+
+    #[test]
+    fn an_argument_without_a_place_is_refused_and_what_cannot_be_sent_is_left_out_with_a_note() {
+        let text = r##"
+openapi: 3.0.3
+info: { title: Shop }
+servers: [{ url: "https://shop.example" }]
+security: [{ token: [] }]
+paths:
+  /orders/{id}:
+    patch:
+      operationId: change
+      parameters: [{ name: id, in: path, required: true, schema: { type: string } }]
+      requestBody: { content: { application/json: { schema: { type: object, required: [id, name],
+        properties: { id: { type: string, readOnly: true }, name: { type: string } } } } } }
+  /tags:
+    post:
+      operationId: tag
+      parameters: [{ name: ids, in: query, required: true, schema: { type: array } }]
+  /merge:
+    patch:
+      operationId: merge
+      requestBody: { content: { application/merge-patch+json: { schema: { type: object } } } }
+  /far:
+    post:
+      operationId: far
+      requestBody: { content: { application/json: { schema: { $ref: "common.yaml#/Foo" } } } }
+components:
+  securitySchemes:
+    old: { type: apiKey, in: header, name: X-Legacy }
+    token: { type: http, scheme: bearer }
+"##;
+        let plan = plan(text, Path::new("shop.yaml"), None).unwrap();
+        let written = plan.to_toml();
+        assert!(written.contains("additionalProperties = false") && written.contains("bearer = "), "{written}");
+        assert!(written.contains(r#"required = ["name"]"#) && written.contains(r#""body"]"#), "{written}");
+        let notes = plan.notes.join("\n");
+        for left_out in ["POST /tags", "PATCH /merge", "POST /far"] {
+            assert!(notes.contains(left_out), "{left_out} is not in {notes}");
+        }
     }
 
     #[test]

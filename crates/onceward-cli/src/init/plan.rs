@@ -29,7 +29,7 @@ pub(super) enum Host {
 }
 
 /// An MCP server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) reach: Reach,
@@ -43,7 +43,7 @@ pub(super) struct Server {
     pub(super) refusals: Option<&'static str>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Reach {
     Command { words: Vec<String>, env: BTreeMap<String, Setting>, cwd: Option<String> },
     Url { url: String, bearer: Option<Setting>, headers: BTreeMap<String, Setting> },
@@ -87,24 +87,17 @@ pub(super) struct Api {
 impl Plan {
     /// Every value that a server is given.
     pub(super) fn settings(&self) -> impl Iterator<Item = &Setting> {
-        self.servers.iter().flat_map(|server| -> Box<dyn Iterator<Item = &Setting>> {
-            match &server.reach {
-                Reach::Command { env, .. } => Box::new(env.values()),
-                Reach::Url { bearer, headers, .. } => Box::new(bearer.iter().chain(headers.values())),
-            }
-        })
+        self.servers.iter().flat_map(Server::settings)
     }
 
     /// Variables that are named and not set here.
     pub(super) fn missing_variables(&self) -> Vec<String> {
+        let of_apis = self.apis.iter().filter_map(|api| api.variable.clone());
         let mut names: Vec<String> = self
-            .settings()
-            .filter_map(|setting| match setting {
-                Setting::Variable(name) => Some(name.clone()),
-                Setting::Plain(_) | Setting::Secret { .. } => None,
-            })
-            .chain(self.apis.iter().filter_map(|api| api.variable.clone()))
-            .filter(|name| std::env::var_os(name).is_none())
+            .servers
+            .iter()
+            .flat_map(Server::missing_variables)
+            .chain(of_apis.filter(|name| std::env::var_os(name).is_none()))
             .collect();
         names.sort();
         names.dedup();
@@ -135,15 +128,16 @@ impl Plan {
     /// What is left to do, in the order of doing.
     pub(super) fn next_steps(&self, output: &Path) -> String {
         let output = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
-        let serve = format!("onceward serve --config {}", output.display());
+        let program = program();
+        let serve = format!("{program} serve --config {}", output.display());
         match &self.host {
             Host::Mcp { member, file } if file.ends_with("claude_desktop_config.json") => {
                 let output = output.display();
                 format!(
                     "1. This host starts its servers itself. Make a token for it:\n     \
-                     onceward token create --config {output} --tenant main --principal claude --role agent\n\
+                     {program} token create --config {output} --tenant main --principal claude --role agent\n\
                      2. In {file}, put this in the place of the servers:\n     \
-                     {{ \"{member}\": {{ \"onceward\": {{ \"command\": \"onceward\", \
+                     {{ \"{member}\": {{ \"onceward\": {{ \"command\": \"{program}\", \
                      \"args\": [\"serve\", \"--stdio\", \"--config\", \"{output}\"],\n         \
                      \"env\": {{ \"ONCEWARD_TOKEN\": \"ow_agent_…\" }} }} }} }}\n\
                      3. Start the host again. It is the only one that may use this ledger; several hosts share a gateway over HTTP."
@@ -170,6 +164,22 @@ impl Plan {
 }
 
 impl Server {
+    fn settings(&self) -> Box<dyn Iterator<Item = &Setting> + '_> {
+        match &self.reach {
+            Reach::Command { env, .. } => Box::new(env.values()),
+            Reach::Url { bearer, headers, .. } => Box::new(bearer.iter().chain(headers.values())),
+        }
+    }
+
+    /// Variables that it names and that are not set here.
+    pub(super) fn missing_variables(&self) -> Vec<String> {
+        let named = self.settings().filter_map(|setting| match setting {
+            Setting::Variable(name) => Some(name.clone()),
+            Setting::Plain(_) | Setting::Secret { .. } => None,
+        });
+        named.filter(|name| std::env::var_os(name).is_none()).collect()
+    }
+
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "\n[mcp.{}]", key(&self.name));
         match &self.reach {
@@ -243,6 +253,16 @@ fn key(name: &str) -> String {
     let bare =
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if bare { name.to_owned() } else { Value::from(name).to_string() }
+}
+
+/// How this program is started again: by its name where a shell finds it, else by where it is.
+fn program() -> String {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("onceward").is_file()));
+    match std::env::current_exe() {
+        Ok(path) if !found => path.display().to_string(),
+        Ok(_) | Err(_) => "onceward".to_owned(),
+    }
 }
 
 /// A name that tables and tools may have, from any text.

@@ -22,7 +22,9 @@ pub(super) fn ask(input: &mut impl BufRead, output: &mut impl Write) -> Result<P
         "1" => {
             let name = name_of(&ask.line("A short name for it", "tools")?);
             let words = ask.line("Its command, as you would type it", "")?;
-            let words: Vec<String> = words.split_whitespace().map(ToOwned::to_owned).collect();
+            let words = shlex::split(&words).ok_or_else(|| {
+                Failure::new(Exit::Usage, "the quotation marks of the command do not match").not("Nothing was written.")
+            })?;
             plan.servers.push(server(name, Reach::Command { words, env: Default::default(), cwd: None }));
             plan.host = mcp();
         }

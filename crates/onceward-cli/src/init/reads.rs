@@ -65,26 +65,37 @@ impl Asked {
 
 /// Asks every server for its tools, and fills in what follows.
 pub(super) async fn ask(plan: &mut Plan, folder: &Path) -> Asked {
-    if plan.servers.is_empty() {
-        return Asked::No;
+    let mut notes = Vec::new();
+    let mut ready = Plan::default();
+    for server in &plan.servers {
+        match server.missing_variables().as_slice() {
+            [] => ready.servers.push(server.clone()),
+            missing => notes.push(format!(
+                "the server {:?} was not asked for its tools, so all count as writing: {} is not set",
+                server.name,
+                missing.join(", ")
+            )),
+        }
     }
-    // Each by itself: two that share a name of a tool could not be connected together.
-    let config = Config::from_toml(&plan.to_toml(), "onceward.toml", folder, &MachineSecrets);
+    if ready.servers.is_empty() {
+        return Asked::Yes(notes);
+    }
+    let config = Config::from_toml(&ready.to_toml(), "onceward.toml", folder, &MachineSecrets);
     let config = match config {
         Ok(config) => config,
         Err(mistakes) => {
             let why: Vec<String> = mistakes.iter().map(|mistake| mistake.problem.clone()).collect();
-            return Asked::Yes(vec![format!(
+            notes.push(format!(
                 "the servers could not be asked for their tools, so all of them count as writing: {}. Correct that and run init once \
                  more with --force, or see `onceward tools list` and write reads = […] yourself",
                 why.join("; ")
-            )]);
+            ));
+            return Asked::Yes(notes);
         }
     };
-    eprintln!("asking {} MCP server(s) for their tools; none of them is called", plan.servers.len());
+    eprintln!("asking {} MCP server(s) for their tools; none of them is called", ready.servers.len());
     // Names that clash are told by prefixes below.
     let _clashes = config.catalog.connect(MCP_CONNECT_WITHIN).await;
-    let mut notes = Vec::new();
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     for upstream in config.catalog.upstreams() {
         let Some(server) = plan.servers.iter_mut().find(|server| server.name == upstream.name()) else { continue };

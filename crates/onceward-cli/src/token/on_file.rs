@@ -31,11 +31,15 @@ impl Where<'_> {
     fn home(&self) -> Result<Home, Failure> {
         match self {
             Self::File(path) => Ok(Home::File(path.to_path_buf())),
-            Self::Configured(path) => Config::read(path).map(|config| config.ledger).map_err(|errors| {
-                let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Failure::new(Exit::Failed, format!("the configuration has mistakes\n{}", lines.join("\n")))
-                    .not("Nothing was changed.")
-            }),
+            Self::Configured(path) => config(path).map(|config| config.ledger),
+        }
+    }
+
+    /// The tenant that the configuration names.
+    fn tenant(&self) -> Result<Option<TenantId>, Failure> {
+        match self {
+            Self::File(_) => Ok(None),
+            Self::Configured(path) => config(path).map(|config| config.tenant),
         }
     }
 
@@ -57,6 +61,14 @@ impl Where<'_> {
     }
 }
 
+fn config(path: &Path) -> Result<Config, Failure> {
+    Config::read(path).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Failure::new(Exit::Failed, format!("the configuration has mistakes\n{}", lines.join("\n")))
+            .not("Nothing was changed.")
+    })
+}
+
 /// A ledger in hand; if it is a file, nobody else may use it meanwhile.
 struct Held(Bare);
 
@@ -72,11 +84,14 @@ async fn open(home: &Home) -> Result<Held, Failure> {
 }
 
 impl Held {
-    /// The tenant that is named; else the one that the ledger knows, so that a newcomer's token is for the tenant that
-    /// `serve` made the first ones for.
-    async fn tenant(&self, named: Option<&str>) -> Result<TenantId, Failure> {
+    /// The tenant that is named, by the command or else by the configuration; else the one that the ledger knows, so that a
+    /// newcomer's token is for the tenant that `serve` made the first ones for.
+    async fn tenant(&self, place: &Where<'_>, named: Option<&str>) -> Result<TenantId, Failure> {
         if let Some(named) = named {
             return TenantId::parse(named).map_err(|error| usage("--tenant", &error));
+        }
+        if let Some(configured) = place.tenant()? {
+            return Ok(configured);
         }
         let known = self.0.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         let tenants: BTreeSet<&TenantId> = known.iter().map(|credential| credential.grant.tenant()).collect();
@@ -106,7 +121,7 @@ pub(super) async fn create(
         .map(|text| ToolPattern::parse(text).map_err(|error| usage("--tools", &error)))
         .collect::<Result<Vec<_>, _>>()?;
     let held = place.open().await?;
-    let tenant = held.tenant(tenant).await?;
+    let tenant = held.tenant(place, tenant).await?;
     let grant = auth::grant_of(role, tenant, principal, patterns).map_err(|error| usage("--role", &error))?;
     let issued = auth::issue(&*held.0.store, &*held.0.clock, grant)
         .await
@@ -118,7 +133,7 @@ pub(super) async fn create(
 
 pub(super) async fn list(place: &Where<'_>, tenant: Option<&str>) -> Result<Value, Failure> {
     let held = place.open_existing().await?;
-    let tenant = held.tenant(tenant).await?;
+    let tenant = held.tenant(place, tenant).await?;
     let known = held.0.store.credentials().await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let own: Vec<Value> = known.iter().filter(|credential| *credential.grant.tenant() == tenant).map(view).collect();
     Ok(json!({ "credentials": own }))
@@ -126,7 +141,7 @@ pub(super) async fn list(place: &Where<'_>, tenant: Option<&str>) -> Result<Valu
 
 pub(super) async fn revoke(place: &Where<'_>, tenant: Option<&str>, id: &str) -> Result<(), Failure> {
     let held = place.open_existing().await?;
-    let tenant = held.tenant(tenant).await?;
+    let tenant = held.tenant(place, tenant).await?;
     auth::revoke(&*held.0.store, &tenant, id).await.map_err(|error| match error {
         LedgerError::NotFound => {
             Failure::new(Exit::Refused, format!("tenant {tenant} has no credential {id:?}")).next("`list` shows them.")

@@ -214,6 +214,18 @@ fn transport(
     }
 }
 
+/// What an MCP host fills in, and nobody here: a server would be started with these very letters. A shell's `${NAME}` is left to it.
+fn not_the_hosts(problems: &mut Problems<'_>, path: &[&str], text: &str) {
+    const OPENINGS: [&str; 4] = ["${input:", "${env:", "${workspaceFolder", "${userHome"];
+    if let Some(opening) = OPENINGS.iter().find(|opening| text.contains(**opening)) {
+        problems.add(
+            path,
+            format!("{opening}…}} is filled in by an MCP host, and by nobody here"),
+            "write its value; a secret goes into env, as \"env:NAME\" or \"file:PATH\"",
+        );
+    }
+}
+
 fn program(
     problems: &mut Problems<'_>,
     surroundings: &Surroundings<'_>,
@@ -225,9 +237,13 @@ fn program(
         problems.add(&[path, &["command"]].concat(), "the command is empty", "write command = [\"npx\", \"…\"]");
         return None;
     }
+    for (field, text) in command.iter().map(|word| ("command", word)).chain(text.cwd.iter().map(|cwd| ("cwd", cwd))) {
+        not_the_hosts(problems, &[path, &[field]].concat(), text);
+    }
     let mut env = Vec::new();
     for (name, value) in &text.env {
         let path = [path, &["env", name.as_str()]].concat();
+        not_the_hosts(problems, &path, value);
         if name.is_empty() || name.contains(['=', '\0']) {
             problems.add(&path, "this is no name of a variable", "");
         }
@@ -291,6 +307,7 @@ fn headers(
             problems.add(&path, "this header is made for each request", "leave it out");
             continue;
         }
+        not_the_hosts(problems, &path, text);
         let Some(setting) = setting(problems, surroundings, &path, text) else { continue };
         if SECRET_HEADERS.contains(&parsed.as_str()) && matches!(setting, Setting::Plain(_)) {
             problems.add(

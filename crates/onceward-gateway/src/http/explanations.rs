@@ -6,6 +6,7 @@ use http::{HeaderMap, StatusCode};
 use onceward_core::code::Code;
 use onceward_core::key::ToolName;
 use onceward_destinations::tool::Effect;
+use onceward_ledger::authorize::Scope;
 use onceward_ledger::call::{Approval, Identity};
 use onceward_ledger::explain::{Explanation, Would};
 use serde_json::{Value, json};
@@ -26,6 +27,9 @@ pub(super) async fn explain(
     Body(body): Body<CallBody>,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::plain(Code::UnknownTool);
+    if !grant.has(Scope::Read) {
+        return Err(Problem::lacks(Scope::Read));
+    }
     let name = ToolName::parse(&tool).map_err(|_| unknown())?;
     let allowed = grant.to_explain(&name).map_err(|_| unknown())?;
     let tool = app.catalog().tool(&name).ok_or_else(unknown)?;

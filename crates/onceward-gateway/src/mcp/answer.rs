@@ -195,6 +195,7 @@ fn meta(envelope: &Envelope) -> MetaObject {
         ("operation_id", envelope.operation_id.as_ref().map(|id| json!(id))),
         ("as_of", envelope.as_of.as_ref().map(|at| json!(at))),
         ("disagreement", envelope.disagreement.as_ref().map(|word| json!(word))),
+        ("observed", envelope.observed.as_ref().map(|observed| json!(observed))),
     ] {
         if let Some(value) = value {
             ours[name] = value;

@@ -79,3 +79,21 @@ fn without_a_gateway_a_call_says_that_nothing_was_sent() {
     assert_eq!(said.code, 5, "{said:?}");
     assert!(said.err.contains("Nothing was sent"), "{}", said.err);
 }
+
+/// As after a quickstart in the same folder: its tenant has tokens, and the configuration's has none yet.
+#[test]
+fn each_tenant_that_a_configuration_names_gets_its_first_tokens_and_commands_are_about_that_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for tenant in ["one", "two"] {
+        let text = format!("version = 1\nledger = \"sqlite:onceward.db\"\ntenant = \"{tenant}\"\n");
+        std::fs::write(folder.join("onceward.toml"), text).expect("written");
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--config", "onceward.toml"];
+        let gateway = Server::start(folder, &serve, "  operator");
+        assert!(gateway.welcome.contains("ow_agent_"), "{}", gateway.welcome);
+        gateway.terminate();
+        let listed = run(folder, &["token", "list", "--config", "onceward.toml", "--json"]);
+        assert_eq!(listed.code, 0, "{listed:?}");
+        assert_eq!(listed.out.matches("\"principal\"").count(), 2, "of {tenant} alone: {listed:?}");
+    }
+}
