@@ -8,6 +8,7 @@ mod openapi;
 mod plan;
 mod questions;
 mod reads;
+mod schema;
 mod secrets;
 
 use std::io::IsTerminal as _;
