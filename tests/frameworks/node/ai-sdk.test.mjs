@@ -98,6 +98,58 @@ test("a wait that a timeout ended is not told as a failure", async () => {
   assert.deepEqual(await bench.tickets(), ONE);
 });
 
+/** One streamed answer to a chat whose operation ids are in `kept`. What the model saw of its tools. */
+async function streams(kept, url, turns, options = {}) {
+  const { isStepCount, simulateReadableStream, streamText } = await bench.import("ai");
+  const { MockLanguageModelV4 } = await bench.import("ai/test");
+  const { KeptIds } = await bench.import("onceward/ai-sdk");
+  const whole = agent.script(turns);
+  const doStream = async (asked) => {
+    const { content, finishReason, usage } = await whole.doGenerate(asked);
+    const id = "0";
+    const told = content.flatMap((part) =>
+      part.type === "text" ? [{ type: "text-start", id }, { type: "text-delta", id, delta: part.text }, { type: "text-end", id }] : [part],
+    );
+    const chunks = [{ type: "stream-start", warnings: [] }, ...told, { type: "finish", finishReason, usage }];
+    return { stream: simulateReadableStream({ chunks, initialDelayInMs: null, chunkDelayInMs: null }) };
+  };
+  const { stream } = streamText({
+    model: new MockLanguageModelV4({ doStream }),
+    prompt: "Open a ticket: the printer burns.",
+    tools: agent.tools(client(url), new KeptIds(kept, () => {})),
+    stopWhen: [isStepCount(20)],
+    onError: () => {},
+    ...options,
+  });
+  const texts = [];
+  for await (const { type, error, output } of stream) {
+    if (type === "tool-error") texts.push(`${error}`);
+    if (type === "tool-result") texts.push(JSON.stringify(output));
+  }
+  return texts;
+}
+
+test("streamed, a lost reply is told once and nothing is sent again", async () => {
+  await bench.breakNextTicket();
+  const texts = saw("ai-sdk streamed", "lost reply, and the call regenerated", await streams({}, bench.url, [agent.TICKET, reordered()]));
+  assert.equal(texts.length, 2);
+  for (const text of texts) assert.match(text, UNKNOWN);
+  assert.deepEqual(await bench.tickets(), ONE);
+  await bench.settleUnknown({ id: "T-1001" });
+});
+
+test("streamed, an answer that its reader gave up in the middle is made again with one ticket", async () => {
+  const kept = {};
+  wire.hold();
+  const abortSignal = AbortSignal.timeout(500);
+  const given = await streams(kept, wire.url, undefined, { abortSignal }).catch((error) => [`${error}`]);
+  saw("ai-sdk streamed", "given up", given);
+  assert.equal(Object.keys(kept).length, 1, "the id was stored before the call");
+  const [text] = saw("ai-sdk streamed", "made again", await streams(kept, bench.url));
+  assert.match(text, /T-1001/);
+  assert.deepEqual(await bench.tickets(), ONE);
+});
+
 /** The same with the own function. */
 async function runsOwn(file, url, turns) {
   const toolsOf = (ids) => own.tools(client(url), bench.sandbox, ids);
