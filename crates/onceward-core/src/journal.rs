@@ -139,6 +139,9 @@ pub fn detail(event: &Event, row_took_it: Receipts) -> String {
     match (event, row_took_it) {
         (Event::Observe(seen), Receipts::InRow) => serde_json::to_string(&digested(seen)),
         (Event::Observe(seen), Receipts::InJournal) => serde_json::to_string(seen),
+        (Event::Observe(seen), Receipts::Nowhere) => {
+            serde_json::to_string(&Observation { note: None, ..digested(seen) })
+        }
         (
             Event::Approve { .. }
             | Event::Claim(_)
@@ -149,7 +152,7 @@ pub fn detail(event: &Event, row_took_it: Receipts) -> String {
             | Event::Wait { .. }
             | Event::Acknowledge { .. }
             | Event::Purge(_),
-            Receipts::InRow | Receipts::InJournal,
+            Receipts::InRow | Receipts::InJournal | Receipts::Nowhere,
         ) => serde_json::to_string(event),
     }
     .unwrap_or_else(|error| format!("{{\"unprintable\":{:?}}}", error.to_string()))
@@ -162,6 +165,8 @@ pub enum Receipts {
     InRow,
     /// Only the journal does.
     InJournal,
+    /// Somebody had everything of the operation erased: what comes after that leaves its digest.
+    Nowhere,
 }
 
 /// An observation with the answer's body replaced by its digest.

@@ -96,6 +96,18 @@ pub struct Pin {
     pub request: Option<String>,
 }
 
+impl Pin {
+    /// The scope of what an application runs itself, under a claim: nobody else sends it or looks for it. No
+    /// destination has it: theirs begin with an address.
+    pub const OWN_FUNCTION: &str = "application";
+
+    /// Whether it was made for an application's own function.
+    #[must_use]
+    pub fn is_own_function(&self) -> bool {
+        self.scope == Self::OWN_FUNCTION
+    }
+}
+
 /// Who dispatches an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,7 +10,7 @@ use crate::diff::Difference;
 use crate::event::NoEffect;
 pub use crate::evidence::SettlesBy;
 use crate::key::OperationId;
-use crate::operation::{Dispatcher, Operation};
+use crate::operation::{Dispatcher, Operation, Pin};
 use crate::receipt::Answer;
 use crate::sighting::Sighting;
 use crate::state::{Closure, ClosureReason, Finding, Hold, State};
@@ -495,7 +495,13 @@ fn unknown_message(operation: &Operation) -> String {
         return "It may have been done. Nothing more was sent.".to_owned();
     };
     let latest = unknown.latest();
+    let is_own = operation.terms.pin.as_ref().is_some_and(Pin::is_own_function);
     let until = match unknown.next_check() {
+        Some(at) if is_own => {
+            format!(
+                "From {at} on its application is to look for it (run_due_lookups, runDueLookups); what that does not settle, a person must."
+            )
+        }
         Some(at) => format!("The next automatic check is at {at}; what checks do not settle, a person must."),
         None => "A person must settle it; no automatic check is scheduled.".to_owned(),
     };

@@ -212,7 +212,7 @@ impl Ledger {
                 Some(operation) => {
                     let request = Request { tool: allowed.tool(), arguments: &call.arguments };
                     let decision = decide(&operation, request, &self.inner.keys)?;
-                    match self.inner.gone_on_with(&operation, &decision).await? {
+                    match self.inner.gone_on_with(&operation, &decision, limits::BESIDE_MAX).await? {
                         Some(beside) if is_by_resemblance(&beside) => {
                             let envelope = possible_duplicate(&beside, visibility(allowed, &beside));
                             return Ok(ClaimAnswer::Answered(Box::new(envelope)));
@@ -231,13 +231,7 @@ impl Ledger {
                             return Ok(self.inner.granted(operation));
                         }
                         // Its key, its request and its approval are for the destination it was made for.
-                        Decision::Ready
-                            if operation
-                                .terms
-                                .pin
-                                .as_ref()
-                                .is_some_and(|pin| pin.scope != limits::OWN_FUNCTION_SCOPE) =>
-                        {
+                        Decision::Ready if operation.terms.pin.as_ref().is_some_and(|pin| !pin.is_own_function()) => {
                             return Err(LedgerError::OtherRunner { made_for: "the gateway" });
                         }
                         // A copy of a request that its sender has had answered and given back: it has no one who would run it.
@@ -295,6 +289,7 @@ impl Ledger {
                 Applied::Opened(operation) | Applied::Stepped(operation) => {
                     return Ok(self.inner.granted(operation));
                 }
+                Applied::Suspected(earlier) if self.inner.closed_leftover(&earlier).await? => {}
                 Applied::Suspected(earlier) if self.inner.goes_on_with(allowed, &call, &earlier)? => key = earlier.key,
                 Applied::Suspected(earlier) => {
                     let envelope = self.inner.suspected(allowed, &earlier).await?;
@@ -410,7 +405,7 @@ impl Inner {
         let contract = lookup.contract();
         let hash = hex::encode(&contract.content_hash());
         self.pins.pin(&*self.store, &hash, &contract).await?;
-        Ok(Some(Pin { contract: hash, scope: limits::OWN_FUNCTION_SCOPE.to_owned(), request: None }))
+        Ok(Some(Pin { contract: hash, scope: Pin::OWN_FUNCTION.to_owned(), request: None }))
     }
 
     fn application_claim(

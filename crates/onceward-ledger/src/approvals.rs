@@ -62,12 +62,11 @@ impl Ledger {
     pub async fn approve(&self, grant: &Grant, id: &OperationId, expects: Expects) -> Result<Operation, LedgerError> {
         let (operation, _) = self.find(grant, id).await?;
         let allowed = grant.to_approve(&operation)?;
-        let beside = match (self.inner.unresolved_beside(&operation).await?, &operation.state) {
-            (None, State::Proposed(_)) => self.inner.carried_on_by(&operation).await?,
-            (other, _) => other,
-        };
-        if let Some(other) = beside {
+        if let Some(other) = self.inner.unresolved_beside(&operation).await? {
             return Err(LedgerError::Unresolved { id: other.key.id });
+        }
+        if let State::Proposed(_) = &operation.state {
+            self.inner.may_be_sent_beside(&operation).await?;
         }
         let event = Event::Approve { by: allowed.principal().clone() };
         self.move_if::<Approve>(&allowed, &operation, vec![event], expects).await

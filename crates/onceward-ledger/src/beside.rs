@@ -7,10 +7,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use onceward_core::decide::{Decision, Request, decide};
-use onceward_core::event::{About, CloseReason, Event, Observation, Source, Verdict};
+use onceward_core::event::{CloseReason, Event};
 use onceward_core::key::OperationKey;
 use onceward_core::operation::Operation;
-use onceward_core::receipt::Receipt;
 use onceward_core::sighting::Sighting;
 use onceward_core::state::State;
 use onceward_core::step::Refusal;
@@ -36,45 +35,89 @@ impl Inner {
 
     /// The operation to which whoever repeats this one is led: what was done in its place in observe mode, or may have been, where
     /// its own state says that it was not.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unresolved`] where it would be sent, and more was sent beside it than is looked at.
     pub(crate) async fn gone_on_with(
         &self,
         operation: &Operation,
         decision: &Decision,
+        max: u32,
     ) -> Result<Option<Operation>, LedgerError> {
-        match decision {
-            Decision::Ready | Decision::ApprovalRequired | Decision::Rejected | Decision::Closed => {
-                self.carried_on_by(operation).await
-            }
+        let would_be_sent = match decision {
+            Decision::Ready | Decision::ApprovalRequired => true,
+            Decision::Unknown | Decision::Rejected | Decision::Closed => false,
+            Decision::Conflict(_) | Decision::InProgress | Decision::Replay | Decision::Expired => return Ok(None),
+        };
+        match self.beside(operation, max).await? {
             // As long as neither is known, its own attempt is what it is told of.
-            Decision::Unknown => Ok(self.carried_on_by(operation).await?.filter(is_done)),
-            Decision::Conflict(_) | Decision::InProgress | Decision::Replay | Decision::Expired => Ok(None),
+            Beside::One(spare) if *decision == Decision::Unknown && !is_done(&spare) => Ok(None),
+            Beside::One(spare) => Ok(Some(*spare)),
+            Beside::TooMany if would_be_sent => Err(LedgerError::Unresolved { id: operation.key.id.clone() }),
+            Beside::TooMany | Beside::Nothing => Ok(None),
         }
     }
 
     /// What was sent beside this operation in observe mode, or beside what was, and did what it is about or may have; what was done
-    /// before what may have been. Where there is one, the operation is not sent.
-    pub(crate) async fn carried_on_by(&self, operation: &Operation) -> Result<Option<Operation>, LedgerError> {
+    /// before what may have been. Unless it is nothing, the operation is not sent.
+    pub(crate) async fn carried_on_by(&self, operation: &Operation) -> Result<Beside, LedgerError> {
+        self.beside(operation, limits::BESIDE_MAX).await
+    }
+
+    /// The same, where no more than these are looked at.
+    pub(crate) async fn beside(&self, operation: &Operation, max: u32) -> Result<Beside, LedgerError> {
         let (mut ahead, mut seen) = (VecDeque::from([operation.key.clone()]), BTreeSet::new());
-        let mut may_have = None;
+        let mut may_have = Beside::Nothing;
         while let Some(met) = ahead.pop_front() {
-            for key in self.store.marked(&Mark::Beside(met), limits::BESIDE_MAX).await? {
+            for key in self.store.marked(&Mark::Beside(met), max).await? {
                 if !seen.insert(key.clone()) {
                     continue;
                 }
-                let Some(spare) = self.look(&key).await? else { continue };
-                // Of more than are looked at, the next one may have.
-                let is_last = seen.len() >= limits::BESIDE_MAX as usize;
-                let acted = may_have_acted(&spare) && self.stands_in_the_way(operation, &spare);
-                if is_last || (acted && is_done(&spare)) {
-                    return Ok(Some(spare));
+                if seen.len() >= max as usize {
+                    return Ok(Beside::TooMany);
                 }
+                let Some(spare) = self.look(&key).await? else { continue };
                 ahead.push_back(key);
-                if acted {
-                    may_have.get_or_insert(spare);
+                let acted = may_have_acted(&spare) && self.stands_in_the_way(operation, &spare);
+                match (acted, &may_have) {
+                    (true, _) if is_done(&spare) => return Ok(Beside::One(Box::new(spare))),
+                    (true, Beside::Nothing) => may_have = Beside::One(Box::new(spare)),
+                    (true, Beside::One(_) | Beside::TooMany) | (false, _) => {}
                 }
             }
         }
         Ok(may_have)
+    }
+
+    /// Refuses what would be sent, or sent again, though it was done in observe mode, or may have been.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unresolved`], with what is to be looked at.
+    pub(crate) async fn may_be_sent_beside(&self, operation: &Operation) -> Result<(), LedgerError> {
+        if let Some(met) = met(operation) {
+            // Nobody repeats it under its own id; what it was sent beside is what is gone on with.
+            return Err(LedgerError::Unresolved { id: met.id });
+        }
+        match self.carried_on_by(operation).await? {
+            Beside::Nothing => Ok(()),
+            Beside::One(spare) => Err(LedgerError::Unresolved { id: spare.key.id.clone() }),
+            Beside::TooMany => Err(LedgerError::Unresolved { id: operation.key.id.clone() }),
+        }
+    }
+
+    /// Closes an operation that holds a call back, where it is what was left of one that was surely not sent in observe mode and its
+    /// gateway had no time to close it. Whether it was one.
+    pub(crate) async fn closed_leftover(&self, earlier: &Operation) -> Result<bool, LedgerError> {
+        match &earlier.state {
+            State::Approved(_) if is_leftover(earlier) => self.close_leftover(earlier).await.map(|()| true),
+            State::Approved(_)
+            | State::Proposed(_)
+            | State::Pending(_)
+            | State::Unknown(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => Ok(false),
+        }
     }
 
     /// Whether what was sent beside an operation was for its intention, or under its key: then a destination would take the one for
@@ -118,13 +161,15 @@ impl Inner {
 
     async fn followed(&self, operation: &Operation) -> Result<(), LedgerError> {
         match &operation.state {
-            State::Succeeded(_) => self.tell_all_met(operation).await,
+            State::Succeeded(_) => self.replace_all_met(operation).await,
             State::Approved(_) if is_leftover(operation) => self.close_leftover(operation).await,
-            State::Approved(_) | State::Unknown(_) => match self.carried_on_by(operation).await? {
-                Some(spare) if is_done(&spare) => self.tell(operation, &spare).await,
-                Some(_) | None => Ok(()),
+            State::Approved(_) => match self.carried_on_by(operation).await? {
+                Beside::One(spare) => self.replace(operation, &spare).await,
+                Beside::Nothing | Beside::TooMany => Ok(()),
             },
-            State::Proposed(_) | State::Pending(_) | State::Rejected(_) | State::Closed(_) => Ok(()),
+            State::Proposed(_) | State::Pending(_) | State::Unknown(_) | State::Rejected(_) | State::Closed(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -134,46 +179,34 @@ impl Inner {
         self.owners_step(spare, Event::Close(CloseReason::Withdrawn)).await
     }
 
-    async fn tell_all_met(&self, spare: &Operation) -> Result<(), LedgerError> {
+    async fn replace_all_met(&self, spare: &Operation) -> Result<(), LedgerError> {
         let mut met = met(spare);
         for _ in 0..limits::BESIDE_MAX {
             let Some(key) = met.take() else { break };
             let Some(operation) = self.look(&key).await? else { break };
             met = self::met(&operation);
             if self.stands_in_the_way(&operation, spare) {
-                self.tell(&operation, spare).await?;
+                self.replace(&operation, spare).await?;
             }
         }
         Ok(())
     }
 
-    /// Tells an operation that a call beside it was done. What waits or is free is replaced by it; what is unknown under the same
-    /// identity is settled: whoever repeats it must be told so.
-    async fn tell(&self, operation: &Operation, spare: &Operation) -> Result<(), LedgerError> {
-        let State::Succeeded(done) = &spare.state else { return Ok(()) };
-        if !self.is_one_intention(operation, spare) {
-            return Ok(());
-        }
-        let note = Some(format!("sent beside it in observe mode, as operation {}, and done", spare.key.id));
-        match (&operation.state, done.answer.present()) {
-            (State::Proposed(_) | State::Approved(_), _) => {
+    /// Puts a call that was done beside it in the place of an operation that is free, or waits. One that is unknown stays so: its own
+    /// attempt may have had its effect as well, and only what is known of that one settles it.
+    async fn replace(&self, operation: &Operation, spare: &Operation) -> Result<(), LedgerError> {
+        match &operation.state {
+            State::Proposed(_) | State::Approved(_) if is_done(spare) && self.is_one_intention(operation, spare) => {
+                let note = Some(format!("sent beside it in observe mode, as operation {}, and done", spare.key.id));
                 self.owners_step(operation, Event::Supersede { by: spare.key.id.clone(), note }).await
             }
-            (State::Unknown(unknown), Some(answer)) if !is_by_resemblance(spare) => {
-                let receipt = Receipt { effect_id: None, answer: answer.clone(), received_at: done.received_at };
-                let seen = Observation {
-                    about: About::Attempt(unknown.latest().attempt),
-                    verdict: Verdict::Effect(receipt),
-                    source: Source::LateAnswer,
-                    next_check: None,
-                    note,
-                };
-                self.owners_step(operation, Event::Observe(seen)).await
-            }
-            (
-                State::Unknown(_) | State::Pending(_) | State::Succeeded(_) | State::Rejected(_) | State::Closed(_),
-                _,
-            ) => Ok(()),
+            State::Proposed(_)
+            | State::Approved(_)
+            | State::Pending(_)
+            | State::Unknown(_)
+            | State::Succeeded(_)
+            | State::Rejected(_)
+            | State::Closed(_) => Ok(()),
         }
     }
 
@@ -195,6 +228,23 @@ impl Inner {
             | Applied::NoSuchOperation
             | Applied::Done => Ok(()),
         }
+    }
+}
+
+/// What was sent beside an operation.
+pub(crate) enum Beside {
+    /// Nothing that did what it is about, or may have.
+    Nothing,
+    /// This did, or may have.
+    One(Box<Operation>),
+    /// More than is looked at.
+    TooMany,
+}
+
+impl Beside {
+    /// Whether the operation may be sent, as far as this goes.
+    pub(crate) const fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Decisions of people: what can be decided about an operation, with the consequence of each choice computed first, and the
 //! decision itself, on exactly the version of the row that was looked at.
 
-use onceward_core::decision::{DecisionCase, Offer, Runs, irreversible_at, offers, without_a_decision};
+use onceward_core::decision::{
+    ChoiceKind, DecisionCase, Offer, Offered, Runs, irreversible_at, offers, without_a_decision,
+};
 use onceward_core::evidence::ScopeEquality;
 use onceward_core::journal::Entry;
 use onceward_core::key::{Generation, OperationId};
@@ -60,12 +62,21 @@ impl Ledger {
     /// [`LedgerError::Store`].
     pub async fn choices(&self, _allowed: &Authorized<Decide>, operation: &Operation) -> Result<Choices, LedgerError> {
         let prospect = self.inner.prospect_here(operation).await?;
-        Ok(self.inner.with_case(operation, prospect.as_ref(), |case| Choices {
+        let mut choices = self.inner.with_case(operation, prospect.as_ref(), |case| Choices {
             version: operation.journal.seq,
             offers: offers(case),
             otherwise: without_a_decision(case),
             irreversible_at: irreversible_at(case),
-        }))
+        });
+        match self.inner.may_be_sent_beside(operation).await {
+            Ok(()) => {}
+            Err(why @ LedgerError::Unresolved { .. }) => {
+                let again = choices.offers.iter_mut().filter(|offer| offer.choice == ChoiceKind::DispatchAgain);
+                again.for_each(|offer| offer.offered = Offered::NotLegal { because: why.to_string() });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(choices)
     }
 
     /// Records a person's decision, with what it rests on, if the operation still is what `expects` says.
@@ -83,6 +94,9 @@ impl Ledger {
     ) -> Result<Operation, LedgerError> {
         let (operation, _) = self.find(grant, id).await?;
         let allowed = grant.to_decide(&operation)?;
+        if decision.choice().kind() == ChoiceKind::DispatchAgain {
+            self.inner.may_be_sent_beside(&operation).await?;
+        }
         let version = operation.journal.seq;
         let expects = match expects {
             // Its events are made for the row that was read just now.
@@ -112,7 +126,7 @@ impl Inner {
         let keys = |generation: Generation| self.secret.outbound_key(&operation.key, generation);
         let parts = prospect.map(Prospect::parts);
         let own = match &operation.terms.pin {
-            Some(pin) => pin.scope == limits::OWN_FUNCTION_SCOPE,
+            Some(pin) => pin.is_own_function(),
             // What was added to the outbox in SQL names no destination, and is sent to one all the same.
             None => operation.terms.dispatch == Dispatcher::Caller,
         };

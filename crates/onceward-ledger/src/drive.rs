@@ -133,7 +133,7 @@ impl Run {
         {
             return Ok(None);
         }
-        if self.inner.carried_on_by(operation).await?.is_some() {
+        if !self.inner.carried_on_by(operation).await?.is_nothing() {
             return Ok(None);
         }
         let window = SendWindow::open(&*self.inner.clock, limits::SEND_WITHIN);

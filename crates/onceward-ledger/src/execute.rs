@@ -71,6 +71,7 @@ impl Ledger {
                     }
                     Opened::Waiting(operation) => return Ok(told(&operation, Role::Repeater)),
                     Opened::Exists => continue,
+                    Opened::Suspected(earlier) if self.inner.closed_leftover(&earlier).await? => continue,
                     Opened::Suspected(earlier) if self.inner.goes_on_with(allowed, &call, &earlier)? => {
                         key = earlier.key;
                         continue;
@@ -82,7 +83,7 @@ impl Ledger {
             };
             let request = Request { tool: allowed.tool(), arguments: &call.arguments };
             let decision = decide(&operation, request, &self.inner.keys)?;
-            match self.inner.gone_on_with(&operation, &decision).await? {
+            match self.inner.gone_on_with(&operation, &decision, limits::BESIDE_MAX).await? {
                 Some(beside) if is_by_resemblance(&beside) => {
                     return Ok(possible_duplicate(&beside, visibility(allowed, &beside)));
                 }
@@ -180,7 +181,7 @@ impl Inner {
         allowed: &Authorized<Execute>,
         earlier: &Operation,
     ) -> Result<Envelope, LedgerError> {
-        let gone_on = self.gone_on_with(earlier, &standing(earlier)).await?;
+        let gone_on = self.gone_on_with(earlier, &standing(earlier), limits::BESIDE_MAX).await?;
         let earlier = gone_on.as_ref().unwrap_or(earlier);
         Ok(possible_duplicate(earlier, visibility(allowed, earlier)))
     }
@@ -325,7 +326,7 @@ impl Inner {
         let known = call.known(destination);
         let (claim, window) = match decision {
             Decision::Ready => {
-                if self.carried_on_by(operation).await?.is_some() {
+                if !self.carried_on_by(operation).await?.is_nothing() {
                     return Ok(Resumed::CarriedOn);
                 }
                 if !known.is_as_approved(operation) || call.is_let_through_by_observing(operation) {
@@ -548,7 +549,7 @@ impl Inner {
 /// Whether an application has run it under a claim, or said how it would: what a destination promises says nothing about that.
 fn is_an_applications(operation: &Operation) -> bool {
     match &operation.terms.pin {
-        Some(pin) => pin.scope == limits::OWN_FUNCTION_SCOPE,
+        Some(pin) => pin.is_own_function(),
         None => operation.history.attempts > 0,
     }
 }

@@ -84,17 +84,17 @@ pub const LANE_RUN_MAX: u32 = 64;
 const _: () =
     assert!(DELIVERIES_PER_ROUTE_MAX < DELIVERIES_MAX && DELIVERIES_MAX < DISPATCHES_MAX, "callers come first");
 
-/// The scope in the pin of an operation whose function an application runs itself. No destination has it: theirs begin with
-/// an address.
-pub const OWN_FUNCTION_SCOPE: &str = "application";
-
 const _: () = assert!(CHECKS_PER_ROUTE_MAX < CHECKS_MAX, "one destination must not take every place");
+
 /// Operations that one mark is looked up for. A key belongs to one; a handle that several have names none of them.
 pub const MARKED_MAX: u32 = 8;
 
-/// Calls sent beside one operation in observe mode, or beside those, that are looked at before that one may be sent. Beyond them it
-/// may not.
-pub const BESIDE_MAX: u32 = 1024;
+/// Calls sent beside one operation in observe mode, or beside those, that are looked at before that one may be sent. Where there are
+/// as many it may not. No store gives less at once than is asked for here.
+pub const BESIDE_MAX: u32 = 900;
+
+/// The same, looked at while a call is only observed, for what the report says of it: the caller waits for it.
+pub const BESIDE_SIGHTED_MAX: u32 = 32;
 
 /// Attempts under way whose keys are compared with that of an event which names nothing uncertain: more than
 /// [`DISPATCHES_MAX`], with room for applications' claims. Where there are more, the event is asked for again later.

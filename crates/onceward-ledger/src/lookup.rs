@@ -159,7 +159,7 @@ impl Ledger {
 
 /// Whether an application runs the operation's function itself, and looks for its effect.
 pub(crate) fn is_own_function(operation: &Operation) -> bool {
-    operation.terms.pin.as_ref().is_some_and(|pin| pin.scope == limits::OWN_FUNCTION_SCOPE)
+    operation.terms.pin.as_ref().is_some_and(|pin| pin.is_own_function())
 }
 
 /// What was seen of everything that was asked.

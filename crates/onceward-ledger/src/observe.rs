@@ -256,7 +256,13 @@ impl Inner {
     ) -> Result<Sighting, LedgerError> {
         let request = Request { tool: allowed.tool(), arguments: &call.arguments };
         let id = operation.key.id.clone();
-        let beside = self.gone_on_with(operation, &decide(operation, request, &self.keys)?).await?;
+        let decision = decide(operation, request, &self.keys)?;
+        // The call is sent in any case and must not wait for a long history: where that is not read to its end, the operation's own
+        // state is told.
+        let beside = match self.gone_on_with(operation, &decision, limits::BESIDE_SIGHTED_MAX).await {
+            Err(LedgerError::Unresolved { .. }) => None,
+            beside => beside?,
+        };
         if beside.as_ref().is_some_and(is_by_resemblance) {
             return Ok(Sighting { would: WouldBe::Told(Outcome::PossibleDuplicate), met: Some(id), key: None });
         }

@@ -246,8 +246,8 @@ impl Inner {
             tracing::warn!(%key, "this entry was approved under another definition, contract, account or request; it waits for a person");
             return Ok(None);
         }
-        if let Some(beside) = self.carried_on_by(&operation).await? {
-            tracing::debug!(%key, beside = %beside.key.id, "sent beside the outbox in observe mode; what became of that is not known");
+        if !self.carried_on_by(&operation).await?.is_nothing() {
+            tracing::debug!(%key, "sent beside the outbox in observe mode; what became of that is not known");
             return Ok(None);
         }
         let (tenant, scope) = (&key.tenant, known.destination.scope());

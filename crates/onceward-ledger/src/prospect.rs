@@ -92,7 +92,7 @@ impl Inner {
         destination: Option<&Arc<dyn Destination>>,
     ) -> Result<Option<Prospect>, LedgerError> {
         let Some(pin) = &operation.terms.pin else { return Ok(None) };
-        let destination = match (pin.scope == limits::OWN_FUNCTION_SCOPE, destination) {
+        let destination = match (pin.is_own_function(), destination) {
             (true, _) => Goes::Nowhere,
             (false, Some(there)) => Goes::To(Arc::clone(there), scope_equality(pin, operation, &**there)),
             (false, None) => return Ok(None),
@@ -111,7 +111,7 @@ impl Inner {
             return Ok(None);
         }
         // The destination may still be at work on what went out under the same key in observe mode.
-        if self.carried_on_by(operation).await?.is_some() {
+        if !self.carried_on_by(operation).await?.is_nothing() {
             return Ok(None);
         }
         let Some(prospect) = self.prospect(operation, Some(destination)).await? else { return Ok(None) };

@@ -165,16 +165,22 @@ pub fn step(found: Found, step: Step, at: Timestamp, mut salt: impl FnMut() -> S
     match advance(before.clone(), &events, &actor, at, &mut salt) {
         Ok((operation, entries)) => Transacted {
             answer: Applied::Stepped(operation.clone()),
-            write: Some(Write { row: Row::Known, details: details(&before, &operation), operation, entries }),
+            write: Some(Write { row: Row::Known, details: details(&before, &operation, &events), operation, entries }),
         },
         Err(refusal) => unchanged(Applied::Refused { refusal, operation: before }),
     }
 }
 
 /// An erasure that was carried out takes the details with it: of arguments those that quote them, and of everything all.
-fn details(before: &Operation, after: &Operation) -> Details {
+/// Asked for once more, it takes what has come since.
+fn details(before: &Operation, after: &Operation, events: &[Event]) -> Details {
     let erased = |operation: &Operation| (operation.binding.arguments.present().is_none(), operation.is_expired());
-    if erased(before) == erased(after) { Details::Stay } else { Details::EraseBefore { seq: after.journal.seq } }
+    let once_more = after.is_expired() && events.iter().any(|event| matches!(event, Event::Purge(_)));
+    if erased(before) != erased(after) || once_more {
+        Details::EraseBefore { seq: after.journal.seq }
+    } else {
+        Details::Stay
+    }
 }
 
 fn without_effect_id(event: &mut Event) {
@@ -208,9 +214,10 @@ fn advance(
 ) -> Result<(Operation, Vec<Entry>), Refusal> {
     let mut entries = Vec::with_capacity(events.len() + 1);
     for event in events {
-        let was_final = operation.state.is_final();
+        let (was_final, was_erased) = (operation.state.is_final(), operation.is_expired());
         operation = operation.step(event, at)?;
         let receipts = match (&operation.state, was_final) {
+            _ if was_erased => Receipts::Nowhere,
             (State::Succeeded(_) | State::Rejected(_), false) => Receipts::InRow,
             (
                 State::Succeeded(_)

@@ -51,6 +51,8 @@ pub const QUEUED_SETTLES_MAX: usize = 16 * 1024;
 /// The most rows of one page of a list, of a journal or of a sweep.
 pub const PAGE_MAX: u32 = 1000;
 
+const _: () = assert!(onceward_ledger::limits::BESIDE_MAX < PAGE_MAX, "a cut list must be seen to be one");
+
 /// How long closing waits for what is queued.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(10);
 

@@ -61,6 +61,8 @@ pub const SPACE_CHECK: Duration = Duration::from_millis(500);
 /// The most rows of one page of a list, of a journal or of a sweep.
 pub const PAGE_MAX: u32 = 1000;
 
+const _: () = assert!(onceward_ledger::limits::BESIDE_MAX < PAGE_MAX, "a cut list must be seen to be one");
+
 /// Operations kept in memory between their claim and their settle, so that a settle need not parse what the same writer has
 /// just written.
 pub const RECENT_MAX: usize = 1024;

@@ -8,7 +8,7 @@ use crate::contract::Contract;
 use crate::evidence::{NoRedrive, RedriveCase, ScopeEquality, may_redrive, next_generation, recognised_until};
 use crate::key::{AttemptNumber, Generation, OutboundKey, Principal};
 use crate::limits::ATTEMPTS_MAX;
-use crate::operation::{Dispatcher, Operation};
+use crate::operation::{Dispatcher, Operation, Pin};
 use crate::receipt::Answer;
 use crate::state::State;
 use crate::step::Refusal;
@@ -123,6 +123,9 @@ pub fn without_a_decision(case: &DecisionCase<'_>) -> String {
     let contradicted = operation.history.in_disagreement();
     let next = match &operation.state {
         State::Unknown(unknown) => match unknown.next_check() {
+            Some(at) if operation.terms.pin.as_ref().is_some_and(Pin::is_own_function) => {
+                format!("From {at} on its application is to look for it; nobody else does.")
+            }
             Some(at) => format!("The next automatic check is at {at}."),
             None => "No automatic check is scheduled.".to_owned(),
         },

@@ -208,3 +208,24 @@ async fn a_result_that_is_null_is_a_result() {
     let told = bench.agent.post("/v1/claims", claim("c-1")).await.is(200, "replayed");
     assert_eq!(told["receipt"].get("body"), Some(&Value::Null), "{told:#}");
 }
+
+#[tokio::test]
+async fn what_comes_late_of_an_operation_that_was_erased_leaves_no_words() {
+    let bench = Bench::start().await;
+    let claim = json!({ "tool": "own.rename", "arguments": { "to": "b" }, "operation_id": "c-1", "begin": true });
+    let held = bench.agent.post("/v1/claims", claim).await.json();
+    let failed = with(holder(&held), "ended", json!("failed"));
+    bench.agent.post("/v1/claims/c-1/settlement", failed).await.is(409, "unknown");
+    let not_done = json!({ "choice": "confirmed_not_done", "reason": "not_at_destination", "evidence": "looked" });
+    assert_eq!(bench.operator.decide("c-1", not_done).await.status, 200);
+    let everything = json!({ "scope": "everything" });
+    bench.operator.post("/v1/operations/c-1/purge", everything.clone()).await;
+    let done = with(with(holder(&held), "ended", json!("done")), "receipt", json!({ "body": "her address" }));
+    bench.agent.post("/v1/claims/c-1/settlement", done).await;
+    let journal = async || bench.operator.get("/v1/operations/c-1/journal").await.text;
+    let before = journal().await;
+    assert!(before.contains("late_answer") && !before.contains("her address"), "{before}");
+    let again = bench.operator.post("/v1/operations/c-1/purge", everything).await;
+    assert_eq!(again.status, 200, "{}", again.text);
+    assert!(!journal().await.contains("late_answer"), "asked for once more, it takes what came since");
+}
