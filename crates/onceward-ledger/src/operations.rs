@@ -34,7 +34,8 @@ impl Ledger {
         self.inner.look(&key).await?.ok_or(LedgerError::NotFound)
     }
 
-    /// The status of an operation, as a repetition of its call would be told it. Never writes.
+    /// The status of an operation, as a repetition of its call would be told it; but for what was sent beside it in observe mode, to
+    /// which only its call is led. Never writes.
     #[must_use]
     pub fn status(&self, _allowed: &Authorized<Read>, operation: &Operation) -> Envelope {
         report(operation, &standing(operation), Role::Repeater)
