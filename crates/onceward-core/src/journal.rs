@@ -139,9 +139,7 @@ pub fn detail(event: &Event, row_took_it: Receipts) -> String {
     match (event, row_took_it) {
         (Event::Observe(seen), Receipts::InRow) => serde_json::to_string(&digested(seen)),
         (Event::Observe(seen), Receipts::InJournal) => serde_json::to_string(seen),
-        (Event::Observe(seen), Receipts::Nowhere) => {
-            serde_json::to_string(&Observation { note: None, ..digested(seen) })
-        }
+        (Event::Observe(seen), Receipts::Nowhere) => serde_json::to_string(&without_words(seen)),
         (
             Event::Approve { .. }
             | Event::Claim(_)
@@ -179,6 +177,15 @@ fn digested(seen: &Observation) -> Observation {
     };
     answer.body = format!("sha256:{}", hex::encode(&Sha256::digest(&answer.body))).into_bytes();
     answer.headers.clear();
+    seen
+}
+
+/// What may be kept of an observation where everything was erased.
+fn without_words(seen: &Observation) -> Observation {
+    let mut seen = Observation { note: None, ..digested(seen) };
+    if let Verdict::Effect(receipt) = &mut seen.verdict {
+        receipt.effect_id = None;
+    }
     seen
 }
 

@@ -251,6 +251,12 @@ impl Ledger {
                             (operation, None)
                         }
                         decision => {
+                            if let Decision::Conflict(_) = &decision
+                                && let Some(own) = self.inner.sent_for(&operation, request).await?
+                            {
+                                key = own.key;
+                                continue;
+                            }
                             return Ok(ClaimAnswer::Answered(Box::new(report(&operation, &decision, Role::Repeater))));
                         }
                     }

@@ -49,7 +49,12 @@ impl Inner {
             Decision::Unknown | Decision::Rejected | Decision::Closed => false,
             Decision::Conflict(_) | Decision::InProgress | Decision::Replay | Decision::Expired => return Ok(None),
         };
-        match self.beside(operation, max).await? {
+        match self.beside(operation, max, &|spare| self.stands_in_the_way(operation, spare)).await? {
+            // Under its key, and for something else: it is told where it stands itself, and is not sent.
+            Beside::One(spare) if !self.is_one_wish(operation, &spare) => match would_be_sent {
+                true => Err(LedgerError::Unresolved { id: spare.key.id.clone() }),
+                false => Ok(None),
+            },
             // As long as neither is known, its own attempt is what it is told of.
             Beside::One(spare) if *decision == Decision::Unknown && !is_done(&spare) => Ok(None),
             Beside::One(spare) => Ok(Some(*spare)),
@@ -58,14 +63,34 @@ impl Inner {
         }
     }
 
+    /// What was sent beside this operation in observe mode for another intention under its identity, if it is this call's and did what
+    /// it is about, or may have.
+    pub(crate) async fn sent_for(
+        &self,
+        operation: &Operation,
+        request: Request<'_>,
+    ) -> Result<Option<Operation>, LedgerError> {
+        let its_own =
+            |spare: &Operation| !matches!(decide(spare, request, &self.keys), Ok(Decision::Conflict(_)) | Err(_));
+        match self.beside(operation, limits::BESIDE_MAX, &its_own).await? {
+            Beside::One(spare) => Ok(Some(*spare)),
+            Beside::Nothing | Beside::TooMany => Ok(None),
+        }
+    }
+
     /// What was sent beside this operation in observe mode, or beside what was, and did what it is about or may have; what was done
     /// before what may have been. Unless it is nothing, the operation is not sent.
     pub(crate) async fn carried_on_by(&self, operation: &Operation) -> Result<Beside, LedgerError> {
-        self.beside(operation, limits::BESIDE_MAX).await
+        self.beside(operation, limits::BESIDE_MAX, &|spare| self.stands_in_the_way(operation, spare)).await
     }
 
-    /// The same, where no more than these are looked at.
-    pub(crate) async fn beside(&self, operation: &Operation, max: u32) -> Result<Beside, LedgerError> {
+    /// The first of those that are wanted, where no more than `max` are looked at.
+    async fn beside(
+        &self,
+        operation: &Operation,
+        max: u32,
+        wanted: &(dyn Fn(&Operation) -> bool + Sync),
+    ) -> Result<Beside, LedgerError> {
         let (mut ahead, mut seen) = (VecDeque::from([operation.key.clone()]), BTreeSet::new());
         let mut may_have = Beside::Nothing;
         while let Some(met) = ahead.pop_front() {
@@ -78,7 +103,7 @@ impl Inner {
                 }
                 let Some(spare) = self.look(&key).await? else { continue };
                 ahead.push_back(key);
-                let acted = may_have_acted(&spare) && self.stands_in_the_way(operation, &spare);
+                let acted = may_have_acted(&spare) && wanted(&spare);
                 match (acted, &may_have) {
                     (true, _) if is_done(&spare) => return Ok(Beside::One(Box::new(spare))),
                     (true, Beside::Nothing) => may_have = Beside::One(Box::new(spare)),
@@ -94,6 +119,14 @@ impl Inner {
     /// # Errors
     /// [`LedgerError::Unresolved`], with what is to be looked at.
     pub(crate) async fn may_be_sent_beside(&self, operation: &Operation) -> Result<(), LedgerError> {
+        if operation
+            .terms
+            .sighting
+            .as_ref()
+            .is_some_and(|sighting| sighting.would.is_blocked() && sighting.met.is_none())
+        {
+            return Err(LedgerError::ApprovalVoid);
+        }
         if let Some(met) = met(operation) {
             // Nobody repeats it under its own id; what it was sent beside is what is gone on with.
             return Err(LedgerError::Unresolved { id: met.id });
@@ -128,8 +161,17 @@ impl Inner {
             Some(key) if *key == self.key_in_use(operation) => true,
             // It only looked like it: no word about an intention that its caller has named.
             None if operation.terms.suspicion.is_none() => false,
-            Some(_) | None => self.is_one_intention(operation, spare),
+            Some(_) | None => self.is_one_wish(operation, spare),
         }
+    }
+
+    /// Whether what was sent beside an operation carries it out: it says the same, or has the same business key where neither has an
+    /// identity.
+    fn is_one_wish(&self, operation: &Operation, spare: &Operation) -> bool {
+        let business =
+            |operation: &Operation| operation.terms.suspicion.as_ref().and_then(|suspicion| suspicion.business);
+        let one_business = business(operation).is_some() && business(operation) == business(spare);
+        one_business || self.is_one_intention(operation, spare)
     }
 
     fn is_one_intention(&self, operation: &Operation, spare: &Operation) -> bool {
@@ -196,7 +238,7 @@ impl Inner {
     /// attempt may have had its effect as well, and only what is known of that one settles it.
     async fn replace(&self, operation: &Operation, spare: &Operation) -> Result<(), LedgerError> {
         match &operation.state {
-            State::Proposed(_) | State::Approved(_) if is_done(spare) && self.is_one_intention(operation, spare) => {
+            State::Proposed(_) | State::Approved(_) if is_done(spare) && self.is_one_wish(operation, spare) => {
                 let note = Some(format!("sent beside it in observe mode, as operation {}, and done", spare.key.id));
                 self.owners_step(operation, Event::Supersede { by: spare.key.id.clone(), note }).await
             }

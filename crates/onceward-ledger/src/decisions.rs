@@ -70,7 +70,7 @@ impl Ledger {
         });
         match self.inner.may_be_sent_beside(operation).await {
             Ok(()) => {}
-            Err(why @ LedgerError::Unresolved { .. }) => {
+            Err(why @ (LedgerError::Unresolved { .. } | LedgerError::ApprovalVoid)) => {
                 let again = choices.offers.iter_mut().filter(|offer| offer.choice == ChoiceKind::DispatchAgain);
                 again.for_each(|offer| offer.offered = Offered::NotLegal { because: why.to_string() });
             }

@@ -34,10 +34,11 @@ pub enum LedgerError {
     /// A settlement came with a secret that is not the claim's.
     #[error("the settlement secret is not the one of this claim; nothing changed")]
     WrongSecret,
-    /// The operation was approved under another definition of its tool, another contract or another account.
+    /// The operation was approved under another definition of its tool, another contract or another account; or nobody approved it,
+    /// and it was let through in observe mode.
     #[error(
-        "the operation was approved under another definition of its tool, another contract or another account; nothing was \
-         sent: withdraw it, and ask for approval of a new operation"
+        "the operation was approved under another definition of its tool, another contract or another account, or was let through \
+         only because its tool was observed; nothing was sent: withdraw it, and ask for approval of a new operation"
     )]
     ApprovalVoid,
     /// An operation that it may be repeating is not settled, or was sent in its place in observe mode. No approval releases anything

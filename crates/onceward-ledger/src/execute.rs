@@ -113,8 +113,11 @@ impl Ledger {
                         }
                     }
                 }
-                Decision::Conflict(_)
-                | Decision::ApprovalRequired
+                Decision::Conflict(_) => match self.inner.sent_for(&operation, request).await? {
+                    Some(own) => key = own.key,
+                    None => return Ok(report(&operation, &decision, Role::Repeater)),
+                },
+                Decision::ApprovalRequired
                 | Decision::Replay
                 | Decision::Rejected
                 | Decision::Closed
