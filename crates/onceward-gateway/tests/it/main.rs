@@ -10,6 +10,7 @@ mod due;
 mod explain;
 mod hosts;
 mod later;
+mod leaving;
 mod limits;
 mod mcp;
 mod metrics;
