@@ -20,6 +20,12 @@ pub const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
 /// that others need.
 pub const READ_WITHIN: Duration = Duration::from_secs(30);
 
+/// The longest body that is too large and is read to its end all the same, so that its sender hears why it was refused.
+pub const DISCARDED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// How long that may take.
+pub const DISCARD_WITHIN: Duration = Duration::from_secs(2);
+
 /// How long a call waits for its result when its caller does not say.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 

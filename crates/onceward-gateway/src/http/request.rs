@@ -8,13 +8,14 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
+use http_body_util::BodyExt as _;
 use onceward_core::canonical;
 use onceward_core::code::Code;
 use onceward_ledger::authorize::{Grant, Scope};
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::limits::READ_WITHIN;
+use crate::limits::{DISCARD_WITHIN, DISCARDED_BYTES_MAX, READ_WITHIN};
 use crate::problem::Problem;
 
 /// Who calls. Taken before the body, so that nobody unknown makes us read one.
@@ -84,6 +85,9 @@ pub(crate) async fn read(request: Request, most: usize) -> Result<Bytes, Problem
     };
     let announced = http_body::Body::size_hint(request.body()).lower();
     if announced > u64::try_from(most).unwrap_or(u64::MAX) {
+        if announced <= DISCARDED_BYTES_MAX {
+            discard(request.into_body()).await;
+        }
         return Err(too_large());
     }
     let reading = axum::body::to_bytes(request.into_body(), most);
@@ -93,6 +97,13 @@ pub(crate) async fn read(request: Request, most: usize) -> Result<Bytes, Problem
         Ok(Err(_)) => Err(Problem::invalid_request("the body ended before it was complete")),
         Err(_) => Err(Problem::new(Code::Timeout, "the body did not come in time; nothing was sent")),
     }
+}
+
+/// Reads what is refused, and forgets it: who still writes when the connection ends would not hear why.
+async fn discard(mut body: axum::body::Body) {
+    let reading = async { while let Some(Ok(_)) = body.frame().await {} };
+    // Who does not finish by then hears it, or not.
+    let _ = tokio::time::timeout(DISCARD_WITHIN, reading).await;
 }
 
 fn is_over_the_limit(error: &axum::Error) -> bool {
