@@ -63,7 +63,7 @@ async fn after_leaving_nothing_is_sent_that_was_free_only_because_nobody_was_ask
         bench.agent.call(tool, id, ticket("Too long")).await;
     }
     let before = bench.tickets().await;
-    bench.auditor().post("/admin/faults", json!([])).await;
+    bench.auditor().delete("/admin/faults").await;
     let (gateway, agent, _, sandbox, _kept) = enforced(bench).await;
     for (tool, id) in [("approved_ticket", "a-1"), ("short_ticket", "s-1")] {
         let state = agent.get(&format!("/v1/operations/{id}")).await.json()["operation"]["state"].clone();
@@ -391,4 +391,57 @@ async fn after_leaving_what_nobody_approved_is_not_offered_to_be_sent_again() {
     let again = json!({ "choice": "dispatch_again", "reason": "risk_accepted", "evidence": "it is only a report" });
     operator.decide("a-1", again).await.is(409, "approval_void");
     gateway.stop().await;
+}
+
+/// What was enforced before may be sent again under its contract, and then something else goes out under the same key.
+#[tokio::test]
+async fn after_leaving_no_key_is_redriven_beside_a_call_that_was_lost_under_it() {
+    let bench = Bench::with_contract("", SandboxContract::default()).await;
+    bench.fault(json!({ "match": { "path": "/tickets", "times": 99 }, "fault": "lose_reply_after_commit" })).await;
+    let call = bench.agent.call_request("keyed_ticket", "t-1", ticket("Printer")).header("prefer", "wait=0");
+    bench.agent.send(call).await;
+    // Between two attempts of its one call, so that more are left to it.
+    bench.operator.until_state("t-1", "unknown").await;
+    let Bench { gateway, sandbox, agent: _, operator: _, folder: _folder, ground } = bench;
+    let token = gateway.first_tokens.as_ref().unwrap().agent.reveal().to_owned();
+    gateway.stop().await;
+    let start = async |head: &str| {
+        let gateway = gateway_of(ground.home.clone(), Bench::tools(head, &sandbox), Limits::default());
+        let gateway = gateway.start().await.unwrap();
+        let agent = Client::to(gateway.address, Some(&token));
+        (gateway, agent)
+    };
+    let (observing, agent) = start("observe = true\n").await;
+    agent.call("keyed_ticket", "t-1", ticket("Printer")).await.is(409, "unknown");
+    observing.stop().await;
+    let auditor = Client::to(sandbox.address(), None);
+    auditor.delete("/admin/faults").await;
+    let (enforcing, agent) = start("").await;
+    let told = agent.call("keyed_ticket", "t-1", ticket("Printer")).await.is(409, "unknown");
+    assert_eq!(told["operation_id"], "t-1", "{told:#}");
+    enforcing.stop().await;
+}
+
+#[tokio::test]
+async fn after_leaving_no_approval_releases_what_was_lost_beside_it() {
+    let bench = Bench::start().await;
+    bench.agent.call("approved_ticket", "a-1", ticket("Printer")).await.is(409, "approval_required");
+    bench.fault(json!({ "match": { "path": "/tickets", "nth": 1 }, "fault": "lose_reply_after_commit" })).await;
+    let Bench { gateway, sandbox, agent: _, operator: _, folder: _folder, ground } = bench;
+    let tokens = gateway.first_tokens.as_ref().unwrap();
+    let (agent, operator) = (tokens.agent.reveal().to_owned(), tokens.operator.reveal().to_owned());
+    gateway.stop().await;
+    let start = async |head: &str| {
+        let tools = Bench::tools(head, &sandbox);
+        gateway_of(ground.home.clone(), tools, Limits::default()).start().await.unwrap()
+    };
+    let observing = start("observe = true\n").await;
+    let client = Client::to(observing.address, Some(&agent));
+    client.call("approved_ticket", "a-1", ticket("Printer")).await.is(409, "unknown");
+    observing.stop().await;
+    let enforcing = start("").await;
+    let operator = Client::to(enforcing.address, Some(&operator));
+    let approve = json!({ "decision": "approve" });
+    operator.post("/v1/operations/a-1/approval", approve).await.is(409, "earlier_unresolved");
+    enforcing.stop().await;
 }
